@@ -1,0 +1,3 @@
+module lowertrace
+
+go 1.26
