@@ -66,8 +66,7 @@ func WalkAttr(a Attr, visit func(Expr) bool) {
 			WalkAttr(e.Key, visit)
 			WalkAttr(e.Value, visit)
 		}
-	case *IterVar:
-		WalkExpr(a.Var, visit)
+	case *IterVar: // its variable is defined here, not used
 		WalkExpr(a.Dom.Min, visit)
 		WalkExpr(a.Dom.Extent, visit)
 	case *CommReducer:
