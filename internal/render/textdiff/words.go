@@ -1,0 +1,208 @@
+package textdiff
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of the comparison within lines. Beyond them whole lines are shown as changed, or only what
+// lies between their common head and tail.
+const (
+	// MaxWordBytes is the length of a line up to which it is split into words.
+	MaxWordBytes = 1 << 16
+	// MaxPairCells bounds deleted × added lines of a block that are paired by likeness; larger
+	// blocks are paired in order.
+	MaxPairCells = 2500
+	// minLikeness is the share of common words, in percent, from which two lines count as the same
+	// line changed.
+	minLikeness = 40
+)
+
+// Span is a range of bytes in a line.
+type Span struct{ From, To int }
+
+// Words compares two lines and returns what changed in each, as spans of bytes in order. The line
+// end takes no part. Two spans with nothing but white space between them are one.
+func Words(a, b string) (sa, sb []Span) {
+	a, b = strings.TrimRight(a, "\r\n"), strings.TrimRight(b, "\r\n")
+	if a == b {
+		return nil, nil
+	}
+	if len(a) > MaxWordBytes || len(b) > MaxWordBytes {
+		return middleSpan(a, b)
+	}
+	ta, tb := tokens(a), tokens(b)
+	ia, ib := intern(cut(a, ta), cut(b, tb), Options{})
+	for _, op := range Ints(ia, ib) {
+		sa = appendSpan(sa, a, ta, op.A0, op.A1)
+		sb = appendSpan(sb, b, tb, op.B0, op.B1)
+	}
+	return sa, sb
+}
+
+// middleSpan marks what lies between the common head and tail.
+func middleSpan(a, b string) (sa, sb []Span) {
+	pre := commonPrefix(a, b)
+	for pre > 0 && pre < len(a) && !utf8.RuneStart(a[pre]) {
+		pre--
+	}
+	suf := 0
+	for suf < len(a)-pre && suf < len(b)-pre && a[len(a)-1-suf] == b[len(b)-1-suf] {
+		suf++
+	}
+	for suf > 0 && !utf8.RuneStart(a[len(a)-suf]) {
+		suf--
+	}
+	if pre < len(a)-suf {
+		sa = []Span{{pre, len(a) - suf}}
+	}
+	if pre < len(b)-suf {
+		sb = []Span{{pre, len(b) - suf}}
+	}
+	return sa, sb
+}
+
+// tokens returns where the words of a line end: names, numbers, runs of blanks, single other
+// characters.
+func tokens(s string) []int {
+	ends := make([]int, 0, len(s)/3+1)
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case isNameByte(c):
+			for i < len(s) && isNameByte(s[i]) {
+				i++
+			}
+		case c == ' ' || c == '\t':
+			for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
+				i++
+			}
+		default:
+			i++
+		}
+		ends = append(ends, i)
+	}
+	return ends
+}
+
+func cut(s string, ends []int) []string {
+	out := make([]string, len(ends))
+	from := 0
+	for i, to := range ends {
+		out[i] = s[from:to]
+		from = to
+	}
+	return out
+}
+
+func appendSpan(spans []Span, s string, ends []int, t0, t1 int) []Span {
+	if t0 == t1 {
+		return spans
+	}
+	from := 0
+	if t0 > 0 {
+		from = ends[t0-1]
+	}
+	to := ends[t1-1]
+	if n := len(spans); n > 0 && strings.TrimLeft(s[spans[n-1].To:from], " \t") == "" {
+		spans[n-1].To = to
+		return spans
+	}
+	return append(spans, Span{from, to})
+}
+
+// Pair says which line of a deleted block became which line of the added block that replaced it.
+// For each line of a the result has the position in b, or -1; positions increase.
+func Pair(a, b []string) []int {
+	out := make([]int, len(a))
+	for i := range out {
+		out[i] = -1
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return out
+	}
+	if len(a) == 1 && len(b) == 1 {
+		out[0] = 0
+		return out
+	}
+	if len(a)*len(b) > MaxPairCells {
+		for i := 0; i < len(a) && i < len(b); i++ {
+			out[i] = i
+		}
+		return out
+	}
+	// The alignment with the greatest sum of likenesses, by dynamic programming from the end.
+	ba, bb := bags(a), bags(b)
+	w := len(b) + 1
+	score := make([]int32, (len(a)+1)*w)
+	like := make([]int32, len(a)*len(b))
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			l := int32(likeness(ba[i], bb[j]))
+			if l < minLikeness {
+				l = 0
+			}
+			like[i*len(b)+j] = l
+			best := max(score[(i+1)*w+j], score[i*w+j+1])
+			if l > 0 {
+				best = max(best, l+score[(i+1)*w+j+1])
+			}
+			score[i*w+j] = best
+		}
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		l := like[i*len(b)+j]
+		switch {
+		case l > 0 && score[i*w+j] == l+score[(i+1)*w+j+1]:
+			out[i] = j
+			i++
+			j++
+		case score[i*w+j] == score[(i+1)*w+j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return out
+}
+
+// bag is the words of a line, without blanks, counted.
+type bag struct {
+	n     int
+	words map[string]int
+}
+
+func bags(lines []string) []bag {
+	out := make([]bag, len(lines))
+	for i, s := range lines {
+		if len(s) > MaxWordBytes {
+			s = s[:MaxWordBytes]
+		}
+		s = strings.TrimSpace(s)
+		b := bag{words: map[string]int{}}
+		for _, t := range cut(s, tokens(s)) {
+			if t[0] != ' ' && t[0] != '\t' {
+				b.words[t]++
+				b.n++
+			}
+		}
+		out[i] = b
+	}
+	return out
+}
+
+// likeness is the share of words that two lines have in common, in percent.
+func likeness(a, b bag) int {
+	if a.n+b.n == 0 {
+		return 100
+	}
+	common := 0
+	for w, n := range a.words {
+		common += min(n, b.words[w])
+	}
+	return 200 * common / (a.n + b.n)
+}
+
+// SpaceOnly reports whether two blocks of lines differ in white space only.
+func SpaceOnly(a, b []string) bool {
+	return WithoutSpace(strings.Join(a, "")) == WithoutSpace(strings.Join(b, ""))
+}
