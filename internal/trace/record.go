@@ -107,14 +107,14 @@ type GeneratedFile struct {
 }
 
 // Manifest is all that a run knows about itself apart from its records. Nothing in it depends on
-// the clock, the process or the machine's paths, except ID and InvocationID.
+// the clock or the process except ID and InvocationID, which are kept out of trace.json.
 type Manifest struct {
 	Schema      int    `json:"schema_version"`
 	Tool        string `json:"tool"`         // "lowertrace"
 	ToolVersion string `json:"tool_version"` // as `lowertrace version` prints it
 
-	ID           string   `json:"id"`            // the run directory's name; empty for a foreign trace without one
-	InvocationID string   `json:"invocation_id"` // shared by the runs of one command
+	ID           string   `json:"-"` // the run directory's name; empty for a foreign trace without one
+	InvocationID string   `json:"-"` // shared by the runs of one command
 	State        RunState `json:"state"`
 	Error        string   `json:"error,omitempty"` // what ended a failed run, when no record says it
 
@@ -123,7 +123,7 @@ type Manifest struct {
 
 	InputName string `json:"input_name"` // as the user named it; "stdin" for standard input
 	InputHash string `json:"input_hash"` // sha256 of the input's bytes, in hex
-	Source    string `json:"-"`          // the input's text; kept as source.txt in the run directory
+	Source    string `json:"-"`          // the input's text
 	Function  string `json:"function"`   // the kernel
 
 	Target     string   `json:"target"` // what is lowered for: sm_80, …
@@ -146,7 +146,10 @@ type Run struct {
 	Manifest
 	Started time.Time // when the run began; zero where unknown
 	Records []LowerRecord
-	Dir     string // the directory it was read from or is written to; empty for none
+	// Unfinished are the passes that had begun and not ended where a killed or running process's
+	// journal stops, outermost first. They have a BeforeText and no AfterText, and no status.
+	Unfinished []LowerRecord
+	Dir        string // the directory it was read from or is written to; empty for none
 	// Notes are what a reader has to say about damage it worked around: a cut-off journal line, a
 	// missing snapshot. One sentence each.
 	Notes []string
@@ -173,7 +176,7 @@ func (r *Run) Failed() *LowerRecord {
 }
 
 // Occurrence counts, for the record at position i of recs, the depth-0 records of the same name and
-// phase up to and including it: the k of NAME#k. A nested record has occurrence 0.
+// phase up to and including it: the k of NAME#k, from 1. A nested record has occurrence 0.
 func Occurrence(recs []LowerRecord, i int) int {
 	if recs[i].Depth != 0 {
 		return 0
@@ -185,4 +188,32 @@ func Occurrence(recs []LowerRecord, i int) int {
 		}
 	}
 	return k
+}
+
+// ChangedCount counts the records whose texts differ.
+func (r *Run) ChangedCount() int {
+	n := 0
+	for i := range r.Records {
+		if r.Records[i].Changed {
+			n++
+		}
+	}
+	return n
+}
+
+// TotalDuration is the wall time of all recorded work, each moment counted once: the inclusive time
+// of the outermost records. Passes that ran inside code generation stand beside the code
+// generator's record, not below it, so that record counts with its self time.
+func TotalDuration(recs []LowerRecord) time.Duration {
+	var sum time.Duration
+	for i := range recs {
+		switch {
+		case recs[i].Depth != 0:
+		case recs[i].Status == Codegen:
+			sum += recs[i].SelfDuration
+		default:
+			sum += recs[i].Duration
+		}
+	}
+	return sum
 }
