@@ -50,6 +50,9 @@ type Context struct {
 	// VerifyEach checks the module after every pass.
 	VerifyEach  bool
 	Instruments []Instrument
+	// Interrupted, when set, is asked between passes of the table; an error
+	// ends the lowering with it.
+	Interrupted func() error
 	// Aside are results kept beside the main module, by name ("host").
 	Aside map[string]*ir.IRModule
 

@@ -228,6 +228,11 @@ func runRows(c *Context, rows []Row, m *ir.IRModule) (*ir.IRModule, error) {
 	}
 	for i := first; i <= last; i++ {
 		r := rows[i]
+		if c.Interrupted != nil {
+			if err := c.Interrupted(); err != nil {
+				return m, err
+			}
+		}
 		if len(c.Select.Only) > 0 && !named(c.Select.Only, r) {
 			continue
 		}
