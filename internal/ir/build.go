@@ -231,7 +231,7 @@ func FoldInt(op BinOp, a, b *IntImm) Expr {
 	switch op {
 	case Add:
 		r = x + y
-		if (r > x) != (y > 0) && y != 0 {
+		if (r > x) != (y > 0) && y != 0 { // int64 itself overflowed
 			return nil
 		}
 	case Sub:
@@ -241,11 +241,12 @@ func FoldInt(op BinOp, a, b *IntImm) Expr {
 		}
 	case Mul:
 		r = x * y
-		if x != 0 && (r/x != y || x == -1 && y == math.MinInt64) {
+		// Narrow unsigned products wrap in int64 as they do in their own type.
+		if t.IsInt() && x != 0 && (r/x != y || x == -1 && y == math.MinInt64) {
 			return nil
 		}
 	case Div, TruncMod, FloorDiv, FloorMod:
-		if y == 0 || x == math.MinInt64 && y == -1 {
+		if y == 0 || x == math.MinInt64 && y == -1 && (op == Div || op == FloorDiv) {
 			return nil
 		}
 		switch op {

@@ -355,9 +355,7 @@ func (v *verifier) visit(e Expr) bool {
 		}
 	case *BufferLoad:
 		v.access(e.Buffer, e.Indices)
-		if e.Predicate != nil && !e.Predicate.DType().IsBool() {
-			v.errorf("a predicate is %s, not bool", e.Predicate.DType())
-		}
+		v.predicate(e.Predicate)
 		return false // access has visited the indices
 	case *Call:
 		v.call(e)
