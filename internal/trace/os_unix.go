@@ -24,6 +24,13 @@ func tryLock(path string) (unlock func(), ok bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
 	case err == nil:
+		// The holder before may have removed the file: then this is a lock on nothing.
+		mine, err1 := f.Stat()
+		now, err2 := os.Stat(path)
+		if err1 != nil || err2 != nil || !os.SameFile(mine, now) {
+			f.Close()
+			return nil, false, nil
+		}
 		return func() { f.Close() }, true, nil
 	case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
 		f.Close()
