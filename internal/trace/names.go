@@ -31,7 +31,10 @@ func fileName(name string) string {
 		}
 	}
 	safe := b.String()
-	if safe == name && name != "" && len(name) <= maxNameBytes && !reservedName(name) {
+	if reservedName(safe) {
+		safe = "_" + safe
+	}
+	if safe == name && name != "" && len(name) <= maxNameBytes {
 		return name
 	}
 	return hashedName(safe, name)

@@ -168,6 +168,10 @@ func (t *textTable) records(js []jsonRecord) ([]LowerRecord, error) {
 
 func (t *textTable) record(j *jsonRecord) (r LowerRecord, err error) {
 	r = j.LowerRecord
+	if r.Index < 0 && r.Index != NoParent || r.Depth < 0 || r.Depth > maxDepth ||
+		r.ParentIndex < NoParent || r.Index >= 0 && r.ParentIndex >= r.Index {
+		return r, errors.New("impossible number, depth or parent")
+	}
 	if r.BeforeText, r.HasBefore, err = t.get(j.Before); err != nil {
 		return r, err
 	}
@@ -180,6 +184,9 @@ func (t *textTable) record(j *jsonRecord) (r LowerRecord, err error) {
 	r.AfterOrigins, err = t.getOrigins(j.AfterOrigins)
 	return r, err
 }
+
+// maxDepth bounds how deep a reader lets passes nest.
+const maxDepth = 1000
 
 func sortRecords(recs []LowerRecord) {
 	sort.SliceStable(recs, func(i, j int) bool { return recs[i].Index < recs[j].Index })
@@ -329,22 +336,29 @@ func ReadSnapshot(run *Run, rec *LowerRecord, after bool) (text string, edited b
 	if !has || run.Dir == "" {
 		return "", false, fs.ErrNotExist
 	}
-	// The phase directory's name may carry a hash against another phase's; the file name may not.
-	rest := fileName(rec.Name) + side + ext
-	matches, err := filepath.Glob(filepath.Join(globEscape(run.Dir), "*", "*_"+globEscape(rest)))
+	// The phase directory's name may carry a hash against another phase's, and the number has as many
+	// digits as the run needed.
+	phases, err := os.ReadDir(run.Dir)
 	if err != nil {
 		return "", false, err
 	}
-	for _, m := range matches {
-		index, name, gotSide, ok := parseSnapshotName(filepath.Base(m))
-		if !ok || index != rec.Index || name+gotSide+ext != rest {
-			continue
+	for width := 2; width <= maxIndexDigits; width++ {
+		base := fmt.Sprintf("%0*d_%s", width, rec.Index, fileName(rec.Name)+side+ext)
+		for _, ph := range phases {
+			if !ph.IsDir() {
+				continue
+			}
+			data, err := readFileLimit(filepath.Join(run.Dir, ph.Name(), base), maxTraceBytes)
+			if err == nil {
+				return string(data), string(data) != want, nil
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return "", false, err
+			}
 		}
-		data, err := readFileLimit(m, maxTraceBytes)
-		if err != nil {
-			return "", false, err
-		}
-		return string(data), string(data) != want, nil
 	}
 	return "", false, fs.ErrNotExist
 }
+
+// maxIndexDigits bounds the digits of a record's number in a file name.
+const maxIndexDigits = 9

@@ -202,7 +202,16 @@ func (r *Recorder) Begin(p Pass, before Text) Handle { return r.begin(p, before,
 // code generator's own record is numbered when it ends, after all of theirs.
 func (r *Recorder) BeginCodegen(p Pass, before Text) Handle { return r.begin(p, before, true) }
 
+// valid makes the names text that JSON keeps as it is.
+func (p Pass) valid() Pass {
+	for _, s := range []*string{&p.Name, &p.Phase, &p.Stage, &p.Doc} {
+		*s = strings.ToValidUTF8(*s, "\uFFFD")
+	}
+	return p
+}
+
 func (r *Recorder) begin(p Pass, before Text, codegen bool) Handle {
+	p = p.valid()
 	r.mu.Lock()
 	enter := r.cfg.Clock()
 	r.start()
@@ -364,6 +373,7 @@ func (r *Recorder) insert(rec LowerRecord) {
 
 // Skip records that a pass the user named did not run, and why.
 func (r *Recorder) Skip(p Pass, reason string) LowerRecord {
+	p = p.valid()
 	r.mu.Lock()
 	enter := r.cfg.Clock()
 	r.start()

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"unicode/utf8"
 )
 
 // Names inside a script directory.
@@ -60,6 +62,9 @@ func claimScriptDir(d disk, traceDir, stem, key string) (string, error) {
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
+	}
+	if !utf8.ValidString(key) { // JSON would not keep it
+		key = strconv.QuoteToASCII(key)
 	}
 	name := fileName(stem)
 	dir := filepath.Join(traceDir, name)
