@@ -419,9 +419,34 @@ func TestWordsCap(t *testing.T) {
 		t.Errorf("beyond the cap: %v %v", sa, sb)
 	}
 	// A cut never falls inside a character: é is c3 a9, ê is c3 aa.
-	sa, sb = middleSpan("xéy", "xêy")
-	if marked("xéy", sa) != "x[é]y" || marked("xêy", sb) != "x[ê]y" {
-		t.Errorf("cut in a character: %v %v", sa, sb)
+	c := middle("xéy", "xêy")
+	if marked("xéy", []Span{c.A}) != "x[é]y" || marked("xêy", []Span{c.B}) != "x[ê]y" {
+		t.Errorf("cut in a character: %v", c)
+	}
+}
+
+// Replacing each change's left side by its right one turns the line before into the line after.
+func TestChangesRebuild(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	words := []string{"a", "b", " ", "  ", "(", ")", "x_1", "\t", "é", ","}
+	line := func() string {
+		var b strings.Builder
+		for n := r.IntN(12); n > 0; n-- {
+			b.WriteString(words[r.IntN(len(words))])
+		}
+		return b.String()
+	}
+	for n := 0; n < 20000; n++ {
+		a, b := line(), line()
+		var got strings.Builder
+		at := 0
+		for _, c := range Changes(a, b) {
+			got.WriteString(a[at:c.A.From] + b[c.B.From:c.B.To])
+			at = c.A.To
+		}
+		if got.String()+a[at:] != b {
+			t.Fatalf("%q to %q: %+v", a, b, Changes(a, b))
+		}
 	}
 }
 

@@ -21,29 +21,50 @@ const (
 // Span is a range of bytes in a line.
 type Span struct{ From, To int }
 
-// Words compares two lines and returns what changed in each, as spans of bytes in order. The line
-// end takes no part. Two spans with nothing but white space between them are one.
+// Change is a replaced range of bytes in two lines. One side may be empty.
+type Change struct{ A, B Span }
+
+// Words compares two lines and returns what changed in each, as spans of bytes in order.
 func Words(a, b string) (sa, sb []Span) {
-	a, b = strings.TrimRight(a, "\r\n"), strings.TrimRight(b, "\r\n")
-	if a == b {
-		return nil, nil
-	}
-	if len(a) > MaxWordBytes || len(b) > MaxWordBytes {
-		return middleSpan(a, b)
-	}
-	ta, tb := tokens(a), tokens(b)
-	ia, ib := intern(cut(a, ta), cut(b, tb), Options{})
-	for _, op := range Ints(ia, ib) {
-		sa = appendSpan(sa, a, ta, op.A0, op.A1)
-		sb = appendSpan(sb, b, tb, op.B0, op.B1)
+	for _, c := range Changes(a, b) {
+		if c.A.From < c.A.To {
+			sa = append(sa, c.A)
+		}
+		if c.B.From < c.B.To {
+			sb = append(sb, c.B)
+		}
 	}
 	return sa, sb
 }
 
-// middleSpan marks what lies between the common head and tail.
-func middleSpan(a, b string) (sa, sb []Span) {
+// Changes compares two lines word by word. The line end takes no part. Changes with nothing but
+// white space between them are one; what lies outside them is equal on both sides.
+func Changes(a, b string) []Change {
+	a, b = strings.TrimRight(a, "\r\n"), strings.TrimRight(b, "\r\n")
+	if a == b {
+		return nil
+	}
+	if len(a) > MaxWordBytes || len(b) > MaxWordBytes {
+		return []Change{middle(a, b)}
+	}
+	ta, tb := tokens(a), tokens(b)
+	ia, ib := intern(cut(a, ta), cut(b, tb), Options{})
+	var out []Change
+	for _, op := range Ints(ia, ib) {
+		c := Change{byteSpan(ta, op.A0, op.A1), byteSpan(tb, op.B0, op.B1)}
+		if n := len(out); n > 0 && strings.TrimLeft(a[out[n-1].A.To:c.A.From], " \t") == "" {
+			out[n-1].A.To, out[n-1].B.To = c.A.To, c.B.To
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// middle is what lies between the common head and tail of two different lines.
+func middle(a, b string) Change {
 	pre := commonPrefix(a, b)
-	for pre > 0 && pre < len(a) && !utf8.RuneStart(a[pre]) {
+	for pre > 0 && (pre < len(a) && !utf8.RuneStart(a[pre]) || pre < len(b) && !utf8.RuneStart(b[pre])) {
 		pre--
 	}
 	suf := 0
@@ -53,13 +74,18 @@ func middleSpan(a, b string) (sa, sb []Span) {
 	for suf > 0 && !utf8.RuneStart(a[len(a)-suf]) {
 		suf--
 	}
-	if pre < len(a)-suf {
-		sa = []Span{{pre, len(a) - suf}}
+	return Change{Span{pre, len(a) - suf}, Span{pre, len(b) - suf}}
+}
+
+// byteSpan turns a range of words into a range of bytes.
+func byteSpan(ends []int, t0, t1 int) Span {
+	at := func(t int) int {
+		if t == 0 {
+			return 0
+		}
+		return ends[t-1]
 	}
-	if pre < len(b)-suf {
-		sb = []Span{{pre, len(b) - suf}}
-	}
-	return sa, sb
+	return Span{at(t0), at(t1)}
 }
 
 // tokens returns where the words of a line end: names, numbers, runs of blanks, single other
@@ -94,22 +120,6 @@ func cut(s string, ends []int) []string {
 	return out
 }
 
-func appendSpan(spans []Span, s string, ends []int, t0, t1 int) []Span {
-	if t0 == t1 {
-		return spans
-	}
-	from := 0
-	if t0 > 0 {
-		from = ends[t0-1]
-	}
-	to := ends[t1-1]
-	if n := len(spans); n > 0 && strings.TrimLeft(s[spans[n-1].To:from], " \t") == "" {
-		spans[n-1].To = to
-		return spans
-	}
-	return append(spans, Span{from, to})
-}
-
 // Pair says which line of a deleted block became which line of the added block that replaced it.
 // For each line of a the result has the position in b, or -1; positions increase.
 func Pair(a, b []string) []int {
@@ -118,10 +128,6 @@ func Pair(a, b []string) []int {
 		out[i] = -1
 	}
 	if len(a) == 0 || len(b) == 0 {
-		return out
-	}
-	if len(a) == 1 && len(b) == 1 {
-		out[0] = 0
 		return out
 	}
 	if len(a)*len(b) > MaxPairCells {
@@ -165,7 +171,7 @@ func Pair(a, b []string) []int {
 	return out
 }
 
-// bag is the words of a line, without blanks, counted.
+// bag is the names and numbers of a line, counted; of a line without any, its other characters.
 type bag struct {
 	n     int
 	words map[string]int
@@ -179,10 +185,16 @@ func bags(lines []string) []bag {
 		}
 		s = strings.TrimSpace(s)
 		b := bag{words: map[string]int{}}
-		for _, t := range cut(s, tokens(s)) {
-			if t[0] != ' ' && t[0] != '\t' {
-				b.words[t]++
-				b.n++
+		ts := cut(s, tokens(s))
+		for _, wordsOnly := range []bool{true, false} {
+			for _, t := range ts {
+				if t[0] != ' ' && t[0] != '\t' && isNameByte(t[0]) == wordsOnly {
+					b.words[t]++
+					b.n++
+				}
+			}
+			if b.n > 0 {
+				break
 			}
 		}
 		out[i] = b
