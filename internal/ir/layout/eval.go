@@ -1,0 +1,323 @@
+package layout
+
+import (
+	"fmt"
+
+	"lowertrace/internal/ir"
+)
+
+// MaxPoints bounds the points a layout is tabulated at: product of the shape,
+// times the replicas for fragments. A block's shared memory holds at most
+// 228 KB on the targets known, a tile of registers less, so that real layouts
+// stay far below.
+const MaxPoints = 1 << 22
+
+// Evaluate computes an integer expression at every point of a box: vars[d]
+// runs over 0..ext[d]-1, the last fastest. Variables not in vars, loads and
+// calls other than bit operations are errors.
+func Evaluate(e ir.Expr, vars []*ir.Var, ext []int64) ([]int64, error) {
+	n := int64(1)
+	for _, x := range ext {
+		if x <= 0 {
+			return nil, fmt.Errorf("extent %d", x)
+		}
+		if n *= x; n > MaxPoints {
+			return nil, fmt.Errorf("more than %d points", MaxPoints)
+		}
+	}
+	ev := evaluator{vars: vars, ext: ext}
+	c, err := ev.eval(e)
+	if err != nil {
+		return nil, err
+	}
+	return ev.spread(c, uint(1)<<len(ext)-1).data, nil
+}
+
+// column holds the values of an expression over the dimensions in mask, the
+// others left out because it does not depend on them.
+type column struct {
+	mask uint
+	data []int64
+}
+
+type evaluator struct {
+	vars []*ir.Var
+	ext  []int64
+}
+
+// strides are those of a column's dimensions within its data, 0 for the
+// dimensions it does not have.
+func (ev *evaluator) strides(mask uint) []int64 {
+	s := make([]int64, len(ev.ext))
+	acc := int64(1)
+	for d := len(ev.ext) - 1; d >= 0; d-- {
+		if mask>>d&1 == 1 {
+			s[d] = acc
+			acc *= ev.ext[d]
+		}
+	}
+	return s
+}
+
+func (ev *evaluator) size(mask uint) int64 {
+	n := int64(1)
+	for d, x := range ev.ext {
+		if mask>>d&1 == 1 {
+			n *= x
+		}
+	}
+	return n
+}
+
+// walk calls f with the offsets of two columns at every point of mask.
+func (ev *evaluator) walk(mask uint, a, b uint, f func(i, oa, ob int64)) {
+	sa, sb := ev.strides(a), ev.strides(b)
+	dims := make([]int, 0, len(ev.ext))
+	for d := range ev.ext {
+		if mask>>d&1 == 1 {
+			dims = append(dims, d)
+		}
+	}
+	idx := make([]int64, len(dims))
+	n := ev.size(mask)
+	var oa, ob int64
+	for i := int64(0); i < n; i++ {
+		f(i, oa, ob)
+		for k := len(dims) - 1; k >= 0; k-- {
+			d := dims[k]
+			idx[k]++
+			oa += sa[d]
+			ob += sb[d]
+			if idx[k] < ev.ext[d] {
+				break
+			}
+			oa -= sa[d] * idx[k]
+			ob -= sb[d] * idx[k]
+			idx[k] = 0
+		}
+	}
+}
+
+func (ev *evaluator) spread(c column, mask uint) column {
+	if c.mask == mask {
+		return c
+	}
+	out := column{mask, make([]int64, ev.size(mask))}
+	ev.walk(mask, c.mask, 0, func(i, oa, _ int64) { out.data[i] = c.data[oa] })
+	return out
+}
+
+func (ev *evaluator) eval(e ir.Expr) (column, error) {
+	switch e := e.(type) {
+	case *ir.IntImm:
+		return column{0, []int64{e.Value}}, nil
+	case *ir.Var:
+		for d, v := range ev.vars {
+			if v == e {
+				data := make([]int64, ev.ext[d])
+				for i := range data {
+					data[i] = int64(i)
+				}
+				return column{1 << d, data}, nil
+			}
+		}
+		return column{}, &FreeVarError{e}
+	case *ir.Cast:
+		if !e.Type.IsInteger() || !e.Type.IsScalar() {
+			return column{}, fmt.Errorf("a cast to %s", e.Type)
+		}
+		c, err := ev.eval(e.Value)
+		if err != nil {
+			return c, err
+		}
+		out := column{c.mask, make([]int64, len(c.data))}
+		for i, v := range c.data {
+			out.data[i] = ir.WrapInt(e.Type, v)
+		}
+		return out, nil
+	case *ir.Binary:
+		return ev.binary(e.A, e.B, binaryFunc(e.Op))
+	case *ir.Not:
+		return ev.binary(e.A, e.A, func(x, _ int64) (int64, bool) { return 1 - x, true })
+	case *ir.Select:
+		return ev.choose(e.Cond, e.True, e.False)
+	case *ir.Call:
+		if e.Op == nil {
+			break
+		}
+		if f := bitFuncs[e.Op.Name]; f != nil {
+			return ev.binary(e.Args[0], e.Args[1], f)
+		}
+		if e.Op.Name == "if_then_else" {
+			return ev.choose(e.Args[0], e.Args[1], e.Args[2])
+		}
+		return column{}, fmt.Errorf("a call of T.%s", e.Op.Name)
+	}
+	return column{}, fmt.Errorf("an expression that is not integer arithmetic")
+}
+
+// FreeVarError says that an expression uses a variable it must not.
+type FreeVarError struct{ Var *ir.Var }
+
+func (e *FreeVarError) Error() string { return fmt.Sprintf("the variable %s", e.Var.Name) }
+
+func (ev *evaluator) binary(a, b ir.Expr, f func(x, y int64) (int64, bool)) (column, error) {
+	if f == nil {
+		return column{}, fmt.Errorf("an operator without integer meaning")
+	}
+	ca, err := ev.eval(a)
+	if err != nil {
+		return ca, err
+	}
+	cb, err := ev.eval(b)
+	if err != nil {
+		return cb, err
+	}
+	mask := ca.mask | cb.mask
+	out := column{mask, make([]int64, ev.size(mask))}
+	good := true
+	switch {
+	case len(cb.data) == 1:
+		y := cb.data[0]
+		for i, x := range ca.data {
+			v, ok := f(x, y)
+			out.data[i], good = v, good && ok
+		}
+	case ca.mask == cb.mask:
+		for i, x := range ca.data {
+			v, ok := f(x, cb.data[i])
+			out.data[i], good = v, good && ok
+		}
+	default:
+		ev.walk(mask, ca.mask, cb.mask, func(i, oa, ob int64) {
+			v, ok := f(ca.data[oa], cb.data[ob])
+			out.data[i], good = v, good && ok
+		})
+	}
+	if !good {
+		return column{}, fmt.Errorf("a division by zero or an overflow")
+	}
+	return out, nil
+}
+
+func (ev *evaluator) choose(c, t, f ir.Expr) (column, error) {
+	cc, err := ev.eval(c)
+	if err != nil {
+		return cc, err
+	}
+	ct, err := ev.eval(t)
+	if err != nil {
+		return ct, err
+	}
+	cf, err := ev.eval(f)
+	if err != nil {
+		return cf, err
+	}
+	mask := cc.mask | ct.mask | cf.mask
+	cc, ct, cf = ev.spread(cc, mask), ev.spread(ct, mask), ev.spread(cf, mask)
+	out := column{mask, make([]int64, len(cc.data))}
+	for i, v := range cc.data {
+		if v != 0 {
+			out.data[i] = ct.data[i]
+		} else {
+			out.data[i] = cf.data[i]
+		}
+	}
+	return out, nil
+}
+
+// magnitude bounds what sums and products may reach: far beyond any index, far
+// below what could wrap.
+const magnitude = 1 << 40
+
+func bounded(v int64) (int64, bool) { return v, v > -magnitude && v < magnitude }
+
+func truth(b bool) (int64, bool) {
+	if b {
+		return 1, true
+	}
+	return 0, true
+}
+
+func binaryFunc(op ir.BinOp) func(x, y int64) (int64, bool) {
+	switch op {
+	case ir.Add:
+		return func(x, y int64) (int64, bool) { return bounded(x + y) }
+	case ir.Sub:
+		return func(x, y int64) (int64, bool) { return bounded(x - y) }
+	case ir.Mul:
+		return func(x, y int64) (int64, bool) {
+			if (x > 1<<20 || x < -1<<20) && (y > 1<<20 || y < -1<<20) {
+				return 0, false
+			}
+			return bounded(x * y)
+		}
+	case ir.FloorDiv:
+		return func(x, y int64) (int64, bool) {
+			if y == 0 {
+				return 0, false
+			}
+			return ir.FloorDivInt(x, y), true
+		}
+	case ir.FloorMod:
+		return func(x, y int64) (int64, bool) {
+			if y == 0 {
+				return 0, false
+			}
+			return ir.FloorModInt(x, y), true
+		}
+	case ir.Div:
+		return func(x, y int64) (int64, bool) {
+			if y == 0 {
+				return 0, false
+			}
+			return x / y, true
+		}
+	case ir.TruncMod:
+		return func(x, y int64) (int64, bool) {
+			if y == 0 {
+				return 0, false
+			}
+			return x % y, true
+		}
+	case ir.Min:
+		return func(x, y int64) (int64, bool) { return min(x, y), true }
+	case ir.Max:
+		return func(x, y int64) (int64, bool) { return max(x, y), true }
+	case ir.EQ:
+		return func(x, y int64) (int64, bool) { return truth(x == y) }
+	case ir.NE:
+		return func(x, y int64) (int64, bool) { return truth(x != y) }
+	case ir.LT:
+		return func(x, y int64) (int64, bool) { return truth(x < y) }
+	case ir.LE:
+		return func(x, y int64) (int64, bool) { return truth(x <= y) }
+	case ir.GT:
+		return func(x, y int64) (int64, bool) { return truth(x > y) }
+	case ir.GE:
+		return func(x, y int64) (int64, bool) { return truth(x >= y) }
+	case ir.And:
+		return func(x, y int64) (int64, bool) { return truth(x != 0 && y != 0) }
+	case ir.Or:
+		return func(x, y int64) (int64, bool) { return truth(x != 0 || y != 0) }
+	}
+	return nil
+}
+
+var bitFuncs = map[string]func(x, y int64) (int64, bool){
+	"bitwise_xor": func(x, y int64) (int64, bool) { return x ^ y, true },
+	"bitwise_and": func(x, y int64) (int64, bool) { return x & y, true },
+	"bitwise_or":  func(x, y int64) (int64, bool) { return x | y, true },
+	"shift_left": func(x, y int64) (int64, bool) {
+		if y < 0 || y > 30 {
+			return 0, false
+		}
+		return bounded(x << y)
+	},
+	"shift_right": func(x, y int64) (int64, bool) {
+		if y < 0 || y > 62 {
+			return 0, false
+		}
+		return x >> y, true
+	},
+}

@@ -1,0 +1,222 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"lowertrace/internal/ir"
+)
+
+// Map is a layout: logical indices in Shape to physical indices in Out. It is
+// immutable.
+type Map struct {
+	Shape   []int64
+	Forward []ir.Expr // over Vars(len(Shape)), one for each physical dimension
+	Out     []int64   // physical shape
+	linear  []int64   // row-major physical offset of each logical element
+}
+
+// NewMap makes a layout from expressions over the placeholders. The physical
+// shape is the smallest that holds all values.
+func NewMap(shape []int64, forward ...ir.Expr) (*Map, error) {
+	m := &Map{Shape: shape, Forward: forward, Out: make([]int64, len(forward))}
+	tables := make([][]int64, len(forward))
+	for d, e := range forward {
+		t, err := Evaluate(e, Vars(len(shape)), shape)
+		if err != nil {
+			return nil, fmt.Errorf("dimension %d of a layout: %w", d, err)
+		}
+		if lo := slices.Min(t); lo < 0 {
+			return nil, fmt.Errorf("dimension %d of a layout reaches %d", d, lo)
+		}
+		tables[d], m.Out[d] = t, slices.Max(t)+1
+	}
+	m.linear = make([]int64, product(shape))
+	for p := range m.linear {
+		at := int64(0)
+		for d := range forward {
+			at = at*m.Out[d] + tables[d][p]
+		}
+		m.linear[p] = at
+	}
+	return m, nil
+}
+
+// Identity is the layout that changes nothing.
+func Identity(shape []int64) *Map {
+	m, err := NewMap(shape, exprs(Vars(len(shape)))...)
+	if err != nil {
+		panic(fmt.Sprintf("layout: identity of %v: %v", shape, err)) // cannot happen: a placeholder evaluates
+	}
+	return m
+}
+
+// Linear is the layout that flattens a shape in row-major order.
+func Linear(shape []int64) (*Map, error) {
+	return NewMap(shape, Flatten(exprs(Vars(len(shape))), shape))
+}
+
+// At is the physical row-major offset of the logical element p (row-major).
+func (m *Map) At(p int64) int64 { return m.linear[p] }
+
+// Size is the number of logical elements.
+func (m *Map) Size() int64 { return product(m.Shape) }
+
+// OutSize is the number of physical elements.
+func (m *Map) OutSize() int64 { return product(m.Out) }
+
+// Apply is the physical index of a logical one.
+func (m *Map) Apply(indices []ir.Expr) []ir.Expr {
+	out := make([]ir.Expr, len(m.Forward))
+	for d, e := range m.Forward {
+		out[d] = apply(e, indices, nil)
+	}
+	return out
+}
+
+// CheckInjective is an error that names two elements in one place.
+func (m *Map) CheckInjective() error {
+	seen := make(map[int64]int64, len(m.linear))
+	for p, at := range m.linear {
+		if q, dup := seen[at]; dup {
+			return fmt.Errorf("elements %v and %v share a place", m.coords(q), m.coords(int64(p)))
+		}
+		seen[at] = int64(p)
+	}
+	return nil
+}
+
+func (m *Map) coords(p int64) []int64 {
+	out := make([]int64, len(m.Shape))
+	for d := len(out) - 1; d >= 0; d-- {
+		out[d] = p % m.Shape[d]
+		p /= m.Shape[d]
+	}
+	return out
+}
+
+// Equal reports whether two layouts put each element at the same physical
+// index.
+func (m *Map) Equal(n *Map) bool {
+	return sameShape(m.Shape, n.Shape) && sameShape(m.Out, n.Out) && slices.Equal(m.linear, n.linear)
+}
+
+// SameOffsets is Equal up to the physical shape: the flat offsets agree.
+func (m *Map) SameOffsets(n *Map) bool {
+	return sameShape(m.Shape, n.Shape) && slices.Equal(m.linear, n.linear)
+}
+
+// IsIdentity reports a layout whose flat offsets are the row-major ones.
+func (m *Map) IsIdentity() bool {
+	for p, at := range m.linear {
+		if at != int64(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// Compose is the layout that applies m, then n.
+func (m *Map) Compose(n *Map) (*Map, error) {
+	if !sameShape(m.Out, n.Shape) {
+		return nil, fmt.Errorf("a layout to %v and one from %v do not compose", m.Out, n.Shape)
+	}
+	return NewMap(m.Shape, n.Apply(m.Forward)...)
+}
+
+// Inverse maps physical indices to logical ones. It is an error when the
+// layout is not bijective or its inverse follows no affine pattern.
+func (m *Map) Inverse() (*Map, error) {
+	if m.Size() != m.OutSize() {
+		return nil, fmt.Errorf("a layout from %d to %d elements has no inverse", m.Size(), m.OutSize())
+	}
+	inv := make([]int64, m.OutSize())
+	for i := range inv {
+		inv[i] = Hole
+	}
+	for p, at := range m.linear {
+		if inv[at] != Hole {
+			return nil, m.CheckInjective()
+		}
+		inv[at] = int64(p)
+	}
+	if e, ok := Fit(inv, exprs(Vars(len(m.Out))), m.Out); ok {
+		return NewMap(m.Out, Unflatten(e, m.Shape)...)
+	}
+	// Not affine as a whole: fit each logical dimension alone.
+	fwd := make([]ir.Expr, len(m.Shape))
+	for d := range fwd {
+		t := make([]int64, len(inv))
+		for i, p := range inv {
+			t[i] = m.coords(p)[d]
+		}
+		e, ok := Fit(t, exprs(Vars(len(m.Out))), m.Out)
+		if !ok {
+			return nil, fmt.Errorf("the inverse follows no affine pattern")
+		}
+		fwd[d] = e
+	}
+	return NewMap(m.Out, fwd...)
+}
+
+// ExpandLeading adds leading dimensions that stay as they are, as buffers
+// with several versions have them.
+func (m *Map) ExpandLeading(sizes ...int64) (*Map, error) {
+	k := len(sizes)
+	if len(m.Shape)+k > MaxDims {
+		return nil, fmt.Errorf("more than %d dimensions", MaxDims)
+	}
+	moved := exprs(placeholders[k : k+len(m.Shape)])
+	fwd := append(exprs(Vars(k)), m.Apply(moved)...)
+	return NewMap(append(slices.Clone(sizes), m.Shape...), fwd...)
+}
+
+// Reshape is the layout of a buffer that views the same memory with another
+// shape and element size (bits of the old and new elements).
+func (m *Map) Reshape(shape []int64, oldBits, newBits int64) (*Map, error) {
+	if product(shape)*newBits != m.Size()*oldBits {
+		return nil, fmt.Errorf("views %v of %d bits and %v of %d bits differ in size", m.Shape, oldBits, shape, newBits)
+	}
+	flat := Flatten(exprs(Vars(len(shape))), shape)
+	switch {
+	case oldBits == newBits:
+		return NewMap(shape, m.Apply(Unflatten(flat, m.Shape))...)
+	case oldBits%newBits == 0: // several new elements in an old one
+		r := oldBits / newBits
+		out := m.Apply(Unflatten(ir.NewBinary(ir.FloorDiv, flat, ir.I32(r)), m.Shape))
+		k := len(out) - 1
+		out[k] = ir.NewBinary(ir.Add, ir.NewBinary(ir.Mul, out[k], ir.I32(r)), ir.NewBinary(ir.FloorMod, flat, ir.I32(r)))
+		return NewMap(shape, out...)
+	case newBits%oldBits == 0: // a new element spans several old ones, which must stay together
+		r := newBits / oldBits
+		for p, at := range m.linear {
+			b := int64(p) - int64(p)%r
+			if at != m.linear[b]+int64(p)-b || m.linear[b]%r != 0 {
+				return nil, fmt.Errorf("the layout splits elements of the wider view")
+			}
+		}
+		out := m.Apply(Unflatten(ir.NewBinary(ir.Mul, flat, ir.I32(r)), m.Shape))
+		k := len(out) - 1
+		out[k] = ir.NewBinary(ir.FloorDiv, out[k], ir.I32(r))
+		return NewMap(shape, out...)
+	}
+	return nil, fmt.Errorf("views of %d and %d bits", oldBits, newBits)
+}
+
+// IR is the layout as an attribute.
+func (m *Map) IR() *ir.Layout {
+	return &ir.Layout{Vars: Vars(len(m.Shape)), Shape: intExprs(m.Shape), Forward: m.Forward}
+}
+
+// MapFromIR reads an attribute.
+func MapFromIR(a *ir.Layout) (*Map, error) {
+	shape, err := ConstShape(a.Shape)
+	if err != nil {
+		return nil, err
+	}
+	fwd := make([]ir.Expr, len(a.Forward))
+	for d, e := range a.Forward {
+		fwd[d] = canonical(e, a.Vars, nil)
+	}
+	return NewMap(shape, fwd...)
+}
