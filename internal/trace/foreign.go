@@ -295,7 +295,7 @@ func readTSV(path string, n int) ([][]string, error) {
 
 // readReference reads a directory KERNEL/ARCH of the reference layout. Texts that did not change are
 // not there, so each pass's text before is the latest one of its level: the module for the outermost
-// passes, a sequence of its own inside each nested group. Two Filters in a row start from the same
+// passes, a sequence of its own inside each nested group, whose first text is not always known. Two Filters in a row start from the same
 // module, for they take its host and its device functions.
 func readReference(dir string, stat DiffStat) (*Run, error) {
 	rows, err := readTSV(filepath.Join(dir, "passes.tsv"), 5)
@@ -329,7 +329,6 @@ func readReference(dir string, stat DiffStat) (*Run, error) {
 	run.Foreign = ForeignReference
 	run.State = StateComplete
 	run.Script = filepath.Base(filepath.Dir(abs))
-	run.Function = run.Script
 	run.Target = filepath.Base(abs)
 	run.InputName = run.Script
 
@@ -339,13 +338,14 @@ func readReference(dir string, stat DiffStat) (*Run, error) {
 		return nil, err
 	}
 	run.Source = module
+	module = asModule(module)
 	type group struct { // passes inside one other pass
 		text   string
 		known  bool
 		inside map[string]bool // names since the sequence began
 	}
 	groups := map[int]*group{}
-	outerBefore := map[int]string{}
+	outerBefore, outerChanged := map[int]string{}, map[int]bool{}
 	for _, f := range rows {
 		index, err := strconv.Atoi(f[0])
 		if err != nil {
@@ -359,6 +359,7 @@ func readReference(dir string, stat DiffStat) (*Run, error) {
 			rec.ParentIndex = parent[index]
 		}
 		changed := f[3] == "1"
+		outerChanged[index] = changed
 		file := filepath.Join(dir, fmt.Sprintf("%02d_%s.tir", index, f[2]))
 		if rec.Status == Codegen {
 			rec.BeforeText = module
@@ -376,8 +377,10 @@ func readReference(dir string, stat DiffStat) (*Run, error) {
 		} else {
 			g := groups[rec.ParentIndex]
 			if g == nil {
-				// Unchanged so far, the inner passes saw the module; a changed text is another's.
-				g = &group{text: outerBefore[rec.ParentIndex], known: !changed, inside: map[string]bool{}}
+				// Inside a pass that changed nothing the text is that pass's own. Inside one that did,
+				// inner passes see a text on the way, or another function's: nobody kept it.
+				g = &group{text: outerBefore[rec.ParentIndex], known: !outerChanged[rec.ParentIndex] && !changed,
+					inside: map[string]bool{}}
 				groups[rec.ParentIndex] = g
 			}
 			if changed && g.inside[rec.Name] { // the sequence begins anew, on a text not kept
@@ -420,5 +423,26 @@ func readReference(dir string, stat DiffStat) (*Run, error) {
 	fillDiffs(run, stat)
 	guessManifest(run)
 	run.Target = target
+	if run.Function == "" {
+		run.Function = run.Script
+	}
 	return run, nil
+}
+
+// asModule wraps a lone function as the module that passes see: the reference's input.tir holds the
+// function alone, printed before it was put into one.
+func asModule(text string) string {
+	const header = "# from tvm.script import tirx as T\n\n"
+	body, ok := strings.CutPrefix(text, header)
+	if !ok || !strings.HasPrefix(body, "@T.prim_func") {
+		return text
+	}
+	lines := strings.Split(body, "\n")
+	for i, l := range lines {
+		if l != "" {
+			lines[i] = "    " + l
+		}
+	}
+	return "# from tvm.script import ir as I\n# from tvm.script import tirx as T\n\n@I.ir_module\nclass Module:\n" +
+		strings.Join(lines, "\n")
 }
