@@ -19,6 +19,9 @@ type Analyzer struct {
 	mods  []modFact
 	lits  []literal
 	q     *query // results in the present scope, nil when it changed
+
+	factDepth int // how many constraints the bound at hand combines
+	factSteps int // combinations tried since the query began
 }
 
 // varInfo is what is known of a variable for as long as it is bound.
@@ -90,6 +93,11 @@ func (a *Analyzer) BindVar(v *ir.Var, min, extent ir.Expr) func() {
 	}
 	a.vars[v] = &varInfo{bound: b.Intersect(nb), mod: m}
 	a.q = nil
+	if extent != nil && ir.IsConst(extent, 1) && min.DType() == v.Type && ir.SideEffect(min) == ir.Pure {
+		a.vars[v].value = a.Simplify(min)
+		a.q = nil
+		return undo
+	}
 	if isIndex(v.Type) && min.DType() == v.Type {
 		if _, ok := ir.AsInt(min); !ok {
 			a.assume(&ir.Binary{Op: ir.LE, A: min, B: v}, true, ir.Pure)
@@ -99,9 +107,9 @@ func (a *Analyzer) BindVar(v *ir.Var, min, extent ir.Expr) func() {
 				// v < min + extent as v - min - extent <= -1, which overflows
 				// nowhere since it is never evaluated.
 				q = a.query()
-				s := q.addScaled(q.sumOf(v), q.sumOf(min), -1)
+				s := q.difference(q.sumOf(v), q.sumOf(min))
 				if s != nil {
-					s = q.addScaled(s, q.sumOf(extent), -1)
+					s = q.difference(s, q.sumOf(extent))
 				}
 				if s != nil {
 					a.addFact(s, Bound{NegInf, -1})
@@ -204,7 +212,10 @@ func (a *Analyzer) Simplify(e ir.Expr) ir.Expr {
 		return e
 	}
 	q := a.query()
+	q.a.factSteps = 0
+	q.careful = ir.SideEffect(e) > ir.ReadState
 	r := q.simplify(e)
+	q.careful = false
 	if r == e || Equal(r, e) {
 		return e
 	}
@@ -226,7 +237,7 @@ func (q *query) Bound(e ir.Expr) Bound {
 	if _, ok := measure(e); !ok {
 		return TypeBound(e.DType())
 	}
-	q.factSteps = 0
+	q.a.factSteps = 0
 	return q.bound(e)
 }
 
@@ -243,14 +254,13 @@ func isIndex(t ir.DType) bool { return t.IsInt() && t.Lanes == 1 }
 
 // query holds the results of one scope, by node.
 type query struct {
-	a         *Analyzer
-	simp      map[ir.Expr]ir.Expr
-	sums      map[ir.Expr]*sum
-	bnds      map[ir.Expr]Bound
-	sumBnds   map[*sum]Bound
-	mds       map[ir.Expr]Mod
-	factDepth int
-	factSteps int
+	a       *Analyzer
+	simp    map[ir.Expr]ir.Expr
+	sums    map[ir.Expr]*sum
+	bnds    map[ir.Expr]Bound
+	sumBnds map[*sum]Bound
+	mds     map[ir.Expr]Mod
+	careful bool // the expression at hand has effects
 }
 
 func (a *Analyzer) query() *query {
@@ -285,7 +295,9 @@ func (q *query) under(cond ir.Expr, truth bool, f func(*query)) {
 	if cond.DType() == ir.DBool {
 		a.assume(cond, truth, ir.ReadState)
 	}
-	f(a.query())
+	sub := a.query()
+	sub.careful = q.careful
+	f(sub)
 	undo()
 	a.q = q
 }

@@ -21,7 +21,7 @@ func (q *query) bound(e ir.Expr) Bound {
 		b = q.atomBound(e)
 	}
 	b = TypeBound(t).Intersect(b)
-	if q.factDepth == 0 {
+	if q.a.factDepth == 0 {
 		q.bnds[e] = b
 	}
 	return b
@@ -36,7 +36,7 @@ func (q *query) sumBound(s *sum) Bound {
 		return b
 	}
 	b := TypeBound(s.t).Intersect(q.rawBound(s))
-	if q.factDepth == 0 {
+	if q.a.factDepth == 0 {
 		q.sumBnds[s] = b
 	}
 	return b
@@ -49,30 +49,7 @@ func (q *query) rawBound(s *sum) Bound {
 	for i := range s.terms {
 		b = b.add(q.termBound(&s.terms[i]).scale(s.terms[i].scale))
 	}
-	if len(s.terms) > 1 {
-		// One digit after another: x%H//l and x%L//l may not be extreme at
-		// once, but x itself may be bounded better.
-		if e, ok := q.exprBounds(s); ok {
-			b = b.Intersect(e)
-		}
-	}
 	return q.tighten(s, b)
-}
-
-// exprBounds bounds an affine function of one index with one other digit:
-// x - x//c*d and the like are left to the digits; nothing is known here for
-// sums of several indices.
-func (q *query) exprBounds(s *sum) (Bound, bool) {
-	x := s.terms[0].x
-	b := Point(s.base)
-	for i := range s.terms {
-		t := &s.terms[i]
-		if t.hi != 0 || t.scale > 0 != (s.terms[0].scale > 0) || !Equal(t.x, x) {
-			return Bound{}, false
-		}
-		b = b.add(q.termBound(t).scale(t.scale))
-	}
-	return b, true
 }
 
 // termBound is the interval of a digit, its coefficient not applied.
@@ -112,7 +89,7 @@ func (q *query) indexBound(x ir.Expr) Bound {
 	} else {
 		b = q.sumBound(s)
 	}
-	if q.factDepth == 0 {
+	if q.a.factDepth == 0 {
 		q.bnds[x] = b
 	}
 	return b
@@ -291,6 +268,9 @@ func (q *query) indexMod(x ir.Expr) Mod {
 func (q *query) atomMod(e ir.Expr) Mod {
 	switch e := e.(type) {
 	case *ir.IntImm:
+		if e.Type.IsUInt() && e.Type.Bits == 64 && e.Value < 0 {
+			return anyMod
+		}
 		return Mod{0, e.Value}
 	case *ir.Var:
 		if v := q.a.vars[e]; v != nil {

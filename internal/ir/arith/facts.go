@@ -46,7 +46,7 @@ func (a *Analyzer) assumeCompare(x *ir.Binary, truth bool) {
 		op = negated(op)
 	}
 	q := a.query()
-	q.factSteps = 0
+	q.a.factSteps = 0
 	sa, sb := q.sumOf(x.A), q.sumOf(x.B)
 	d := q.difference(sa, sb)
 	if d == nil {
@@ -68,7 +68,7 @@ func (a *Analyzer) assumeCompare(x *ir.Binary, truth bool) {
 		}
 	case ir.NE:
 		// An end of the interval that is excluded moves inwards.
-		b := q.sumBound(d)
+		b := q.rawBound(d)
 		if b.Min == 0 {
 			a.addFact(d, Bound{1, PosInf})
 		} else if b.Max == 0 {
@@ -145,11 +145,11 @@ func negated(op ir.BinOp) ir.BinOp {
 // tighten improves a bound of s by the facts in force: k*fact + rest, where a
 // term of s cancels.
 func (q *query) tighten(s *sum, b Bound) Bound {
-	if len(q.a.facts) == 0 || q.factDepth >= maxFactDepth || len(s.terms) == 0 {
+	if len(q.a.facts) == 0 || q.a.factDepth >= maxFactDepth || len(s.terms) == 0 {
 		return b
 	}
-	q.factDepth++
-	defer func() { q.factDepth-- }()
+	q.a.factDepth++
+	defer func() { q.a.factDepth-- }()
 	for i := range q.a.facts {
 		f := &q.a.facts[i]
 		for j := range s.terms {
@@ -158,11 +158,11 @@ func (q *query) tighten(s *sum, b Bound) Bound {
 			if ft == nil || st.scale%ft.scale != 0 {
 				continue
 			}
-			if q.factSteps++; q.factSteps > maxFactSteps {
+			if q.a.factSteps++; q.a.factSteps > maxFactSteps {
 				return b
 			}
 			k := st.scale / ft.scale
-			rest := q.addScaled(s, f.s, -k)
+			rest := q.addRaw(s, f.s, -k)
 			if rest == nil {
 				continue
 			}
@@ -171,7 +171,7 @@ func (q *query) tighten(s *sum, b Bound) Bound {
 				if len(rest.terms) > len(s.terms)+1 {
 					continue
 				}
-				fb = fb.add(q.sumBound(rest))
+				fb = fb.add(q.rawBound(rest))
 			} else {
 				fb = fb.add(Point(rest.base))
 			}

@@ -41,9 +41,23 @@ func (t *term) sameDigit(u *term) bool { return t.lo == u.lo && t.hi == u.hi && 
 
 func (t *term) plain() bool { return t.lo == 1 && t.hi == 0 }
 
-// addScaled is s + k*o, nil when a coefficient overflows or the sum gets too
-// long.
+// addScaled is s + k*o as a sum of the type, nil when a constant does not fit
+// the type or the sum gets too long.
 func (q *query) addScaled(s, o *sum, k int64) *sum {
+	r := q.addRaw(s, o, k)
+	if r == nil || len(r.terms) > MaxTerms || !r.fitsType() {
+		return nil
+	}
+	return r
+}
+
+// difference is a - b as an integer of any size, nil when it cannot be
+// represented.
+func (q *query) difference(a, b *sum) *sum { return q.addRaw(a, b, -1) }
+
+// addRaw is s + k*o for analysis: its constants and values may lie outside the
+// type. It is nil when a constant overflows int64 or the sum gets too long.
+func (q *query) addRaw(s, o *sum, k int64) *sum {
 	if len(s.terms)+len(o.terms) > 2*MaxTerms {
 		return nil
 	}
@@ -66,9 +80,6 @@ func (q *query) addScaled(s, o *sum, k int64) *sum {
 	}
 	if len(s.terms) > 0 && len(o.terms) > 0 {
 		r = q.merge(r)
-	}
-	if r == nil || len(r.terms) > MaxTerms || !r.fitsType() {
-		return nil
 	}
 	return r
 }
