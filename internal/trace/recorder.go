@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
@@ -408,11 +409,11 @@ func (r *Recorder) Skip(p Pass, reason string) LowerRecord {
 
 // Ending is what is known only when a run is over.
 type Ending struct {
-	State     RunState // empty: StateFailed when a record failed, else StateComplete
-	Error     string   // what ended the run, where no record says it
-	Generated []GeneratedFile
-	Arch      string // replaces the manifest's when set
-	Device    string // likewise
+	State     RunState        // empty: StateFailed when a record failed, else StateComplete
+	Error     string          // what ended the run, where no record says it
+	Generated []GeneratedFile // paths inside the script directory are made relative to it
+	Arch      string          // replaces the manifest's when set
+	Device    string          // likewise
 }
 
 // Finish ends the run: the journal is closed, trace.json and timing.json are written, the observers
@@ -434,7 +435,12 @@ func (r *Recorder) Finish(e Ending) *Run {
 		}
 	}
 	m.Error = e.Error
-	m.Generated = append(m.Generated, e.Generated...)
+	for _, g := range e.Generated {
+		if r.w != nil {
+			g.Path = below(r.w.scriptDir, g.Path)
+		}
+		m.Generated = append(m.Generated, g)
+	}
 	if e.Arch != "" {
 		m.Arch = e.Arch
 	}
@@ -457,6 +463,15 @@ func (r *Recorder) Finish(e Ending) *Run {
 		}
 	}
 	return &r.run
+}
+
+// below makes a path inside dir relative to it, with slashes, and leaves any other as it is.
+func below(dir, path string) string {
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return filepath.ToSlash(rel)
 }
 
 // Run returns a copy of the run as it stands, for a report written while passes run.

@@ -498,3 +498,15 @@ func TestThousandRecords(t *testing.T) {
 		t.Errorf("trace.json has %d bytes", len(data))
 	}
 }
+
+func TestGeneratedFilesAreRelativeToTheScript(t *testing.T) {
+	r := NewRecorder(testConfig(t, t.TempDir()))
+	r.Skip(Pass{Name: "P"}, "")
+	outside := filepath.Join(t.TempDir(), "x.cpp")
+	run := r.Finish(Ending{Generated: []GeneratedFile{
+		{Kind: "codegen", Path: filepath.Join(r.ScriptDir(), "sub", "codegen.cpp")}, {Kind: "codegen", Path: outside},
+	}})
+	if run.Generated[0].Path != "sub/codegen.cpp" || run.Generated[1].Path != outside {
+		t.Errorf("%+v", run.Generated)
+	}
+}
