@@ -24,14 +24,14 @@ type Size struct {
 	expr *expr // nil: the constant n
 }
 
-// N returns a constant size.
-func N(n int64) Size { return Size{n: n} }
+// Const returns a constant size.
+func Const(n int64) Size { return Size{n: n} }
 
-// Expr returns the size that the text stands for. A text that is a plain
+// ParseSize returns the size that the text stands for. A text that is a plain
 // number gives a constant.
-func Expr(text string) (Size, error) {
+func ParseSize(text string) (Size, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return N(n), nil
+		return Const(n), nil
 	}
 	e, err := parseExpr(text)
 	if err != nil {
@@ -74,7 +74,7 @@ func (z *Size) UnmarshalJSON(b []byte) error {
 		if err := json.Unmarshal(b, &s); err != nil {
 			return err
 		}
-		v, err := Expr(s)
+		v, err := ParseSize(s)
 		*z = v
 		return err
 	}
@@ -82,7 +82,7 @@ func (z *Size) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s is not an integer size", b)
 	}
-	*z = N(n)
+	*z = Const(n)
 	return nil
 }
 

@@ -115,7 +115,7 @@ func TestExpr(t *testing.T) {
 		{"min(m, 3) + max(n, -9)", -4}, {"m > 100", 1}, {"(m == 150) * (n != -7)", 0}, {"max(m - 200, 0)", 0}, {"low + big", -1},
 		{"1 + m <= 151", 1},
 	} {
-		z, err := Expr(tc.in)
+		z, err := ParseSize(tc.in)
 		if err != nil {
 			t.Errorf("%s: %v", tc.in, err)
 			continue
@@ -131,7 +131,7 @@ func TestExpr(t *testing.T) {
 		"m / 2": `unexpected '/'`, "m ** 2": "want a number", "1 < 2 < 3": `unexpected '<'`,
 		strings.Repeat("(", 1000): "nested deeper", strings.Repeat("1+", MaxExprBytes): "at most",
 	} {
-		z, err := Expr(in)
+		z, err := ParseSize(in)
 		if err == nil {
 			_, err = z.Eval(env)
 		}
@@ -210,7 +210,7 @@ func TestExprAgainstBigInt(t *testing.T) {
 	values := 0
 	for range 20000 {
 		text, want := gen(1 + r.IntN(4))
-		z, err := Expr(text)
+		z, err := ParseSize(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -301,7 +301,7 @@ func TestValueBits(t *testing.T) {
 func TestBufferBytes(t *testing.T) {
 	sizes := func(n ...int64) (out []Size) {
 		for _, x := range n {
-			out = append(out, N(x))
+			out = append(out, Const(x))
 		}
 		return out
 	}
