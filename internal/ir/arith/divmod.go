@@ -40,8 +40,9 @@ func (s *sum) divide(g int64) *sum {
 	return r
 }
 
-// split separates the terms whose coefficient c divides, and a constant that c
-// divides, from the rest.
+// split separates the terms whose coefficient c divides, and the multiple of c
+// in the constant, from the rest. A constant next to other terms keeps its
+// sign.
 func (s *sum) split(c int64) (whole, rest *sum) {
 	whole, rest = &sum{t: s.t}, &sum{t: s.t}
 	for _, t := range s.terms {
@@ -51,13 +52,26 @@ func (s *sum) split(c int64) (whole, rest *sum) {
 			rest.terms = append(rest.terms, t)
 		}
 	}
-	if s.base%c == 0 || len(rest.terms) == 0 {
-		k := ir.FloorDivInt(s.base, c) * c
-		whole.base, rest.base = k, s.base-k
-	} else {
-		rest.base = s.base
+	whole.base = s.base / c * c
+	if len(rest.terms) == 0 {
+		whole.base = ir.FloorDivInt(s.base, c) * c
 	}
+	rest.base = s.base - whole.base
 	return whole, rest
+}
+
+// mayReplace reports that rest, what split left of s, evaluates exactly where s
+// does.
+func (q *query) mayReplace(s, rest *sum) bool {
+	if q.fits(rest) {
+		return true
+	}
+	if len(rest.terms) != len(s.terms) {
+		return false
+	}
+	// Only the constant moved toward zero: the value lies between that of the
+	// terms alone and that of s.
+	return q.fits(&sum{t: s.t, terms: s.terms})
 }
 
 // cut finds s == hi*m + lo with m dividing c, where j*m <= lo < (j+1)*m. hi
@@ -118,7 +132,7 @@ func (q *query) floorDivConst(s *sum, c int64, trunc bool) *sum {
 		return constSum(s.t, ir.FloorDivInt(b.Min, c))
 	}
 	if whole, rest := s.split(c); len(whole.terms) > 0 || whole.base != 0 {
-		if q.fits(rest) {
+		if q.mayReplace(s, rest) {
 			r := q.addScaled(whole.divide(c), q.floorDivConst(rest, c, trunc && q.nonNegative(rest)), 1)
 			if r != nil {
 				return r
@@ -164,8 +178,8 @@ func (q *query) floorModConst(s *sum, c int64, trunc bool) *sum {
 			}
 		}
 	}
-	if r := q.reduce(s, c); r != nil {
-		return q.floorModConst(r, c, trunc && q.nonNegative(r))
+	if whole, rest := s.split(c); (len(whole.terms) > 0 || whole.base != 0) && q.mayReplace(s, rest) {
+		return q.floorModConst(rest, c, trunc && q.nonNegative(rest))
 	}
 	// (g*a + b) % (g*c') == g*((a + b//g) % c') + b%g
 	if g := s.common(c); g > 1 {
@@ -196,38 +210,6 @@ func (q *query) floorModConst(s *sum, c int64, trunc bool) *sum {
 		}
 	}
 	return &sum{t: s.t, terms: []term{{x: q.build(s), lo: 1, hi: c, scale: 1, trunc: trunc}}}
-}
-
-// reduce drops from s what does not change s % c: whole multiples of c, term
-// by term. It is nil when nothing can be dropped safely.
-func (q *query) reduce(s *sum, c int64) *sum {
-	r := &sum{t: s.t, base: s.base}
-	changed := false
-	for _, t := range s.terms {
-		if k := t.scale % c; k != t.scale {
-			changed = true
-			t.scale = k
-		}
-		if t.scale != 0 {
-			r.terms = append(r.terms, t)
-		}
-	}
-	if b := ir.FloorModInt(s.base, c); b != s.base {
-		n := *r
-		n.base = b
-		if q.fits(&n) {
-			return &n
-		}
-		// Toward zero the constant only gets smaller.
-		n.base = s.base % c
-		if n.base != s.base && q.fits(&n) {
-			return &n
-		}
-	}
-	if changed && q.fits(r) {
-		return r
-	}
-	return nil
 }
 
 func (q *query) nonNegative(s *sum) bool { return q.sumBound(s).Min >= 0 }
