@@ -118,7 +118,8 @@ func (s *sum) widest() int64 {
 	return m
 }
 
-// unfold turns x // c < k into x < k*c, and k < x // c into k*c + c - 1 < x.
+// unfold turns x // c < k into x < k*c, k <= x // c into k*c <= x, and so
+// x // c <= k and k < x // c.
 func (q *query) unfold(op ir.BinOp, n *sum) ir.Expr {
 	if op != ir.LT && op != ir.LE || len(n.terms) != 1 {
 		return nil
@@ -127,29 +128,34 @@ func (q *query) unfold(op ir.BinOp, n *sum) ir.Expr {
 	if t.lo == 1 || t.hi != 0 || t.scale != 1 && t.scale != -1 {
 		return nil
 	}
-	// As an inequality x//c < k, or k < x//c.
 	k := -n.base
 	if t.scale < 0 {
 		k = n.base
 	}
-	if op == ir.LE {
-		k += t.scale
+	less := op == ir.LT // the form of the result
+	strict := less
+	if t.scale > 0 && op == ir.LE { // x//c <= k is x//c < k + 1
+		k, less = k+1, true
 	}
-	if t.scale < 0 {
+	if t.scale < 0 && strict { // k < x//c is (k+1)*c - 1 < x
 		k++
 	}
 	v, ok := mulInt(k, t.lo)
-	if t.scale < 0 {
+	if t.scale < 0 && strict {
 		v--
 	}
 	c := constSum(n.t, v)
 	if !ok || !c.fitsType() {
 		return nil
 	}
-	if t.scale < 0 {
-		return q.compare(ir.LT, c, q.asSum(t.x))
+	form := ir.LE
+	if less {
+		form = ir.LT
 	}
-	return q.compare(ir.LT, q.asSum(t.x), c)
+	if t.scale < 0 {
+		return q.compare(form, c, q.asSum(t.x))
+	}
+	return q.compare(form, q.asSum(t.x), c)
 }
 
 func (s *sum) same(o *sum) bool {

@@ -156,14 +156,13 @@ func (q *query) minmax(op ir.BinOp, a, b *sum) *sum {
 			return s
 		}
 	}
-	if g := gcd(a.common(a.base), b.common(b.base)); g > 1 {
+	// min(x*c, y*c); a sum with a constant keeps its shape.
+	if g := gcd(a.common(a.base), b.common(b.base)); g > 1 && a.base == 0 && b.base == 0 && !a.isConst() && !b.isConst() {
 		if s := q.addScaled(constSum(a.t, 0), q.minmax(op, a.divide(g), b.divide(g)), g); s != nil {
 			return s
 		}
 	}
-	if a.isConst() {
-		a, b = b, a
-	}
+	a0, b0 := a, b
 	ea, eb := q.build(a), q.build(b)
 	other := ir.Min + ir.Max - op
 	for range 2 {
@@ -175,18 +174,22 @@ func (q *query) minmax(op ir.BinOp, a, b *sum) *sum {
 				return b // min(max(x, y), y)
 			}
 			if in.Op == op && b.isConst() {
-				if c, ok := ir.AsInt(in.B); ok { // min(min(x, c1), c2)
+				x, y := in.A, in.B
+				if isConst(x) {
+					x, y = y, x
+				}
+				if c, ok := ir.AsInt(y); ok { // min(min(x, c1), c2)
 					k := min(c, b.base)
 					if op == ir.Max {
 						k = max(c, b.base)
 					}
-					return q.minmax(op, q.asSum(in.A), constSum(a.t, k))
+					return q.minmax(op, q.asSum(x), constSum(a.t, k))
 				}
 			}
 		}
 		ea, eb, a, b = eb, ea, b, a
 	}
-	return q.opaque(op, a, b)
+	return q.opaque(op, a0, b0)
 }
 
 // shared is the terms that two sums have in common and what is left of each.

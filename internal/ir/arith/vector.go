@@ -72,16 +72,15 @@ func (q *query) vector(op ir.BinOp, a, b ir.Expr) ir.Expr {
 			}
 			return ramp(bin(op, xa, xb), ir.IntConst(t, ir.FloorDivInt(k, c)))
 		}
-		// All lanes in one block of c.
+		// All lanes lie in one block of c when they lie in one block of a
+		// divisor g of c that the base is aligned by.
 		mo := q.mod(xa)
-		if k > 0 && mo.Coeff%c == 0 {
-			lo := ir.FloorModInt(mo.Base, c)
-			if end, ok := mulInt(k, int64(n-1)); ok && lo+end < c {
-				if isMod {
-					return ramp(bin(op, xa, xb), orZero(sa))
-				}
-				return &ir.Broadcast{Value: bin(op, xa, xb), Lanes: n}
+		g := gcd(mo.Coeff, c)
+		if end, ok := mulInt(k, int64(n-1)); k > 0 && ok && ir.FloorModInt(mo.Base, g)+end < g {
+			if isMod {
+				return ramp(bin(op, xa, xb), orZero(sa))
 			}
+			return &ir.Broadcast{Value: bin(op, xa, xb), Lanes: n}
 		}
 	case ir.Min, ir.Max:
 		if r := q.laneCompare(ir.LE, xa, sa, xb, sb, n); r != nil {
