@@ -144,6 +144,12 @@ func TestAlign(t *testing.T) {
 			 0:A 0:A same renamed
 			 1:B 1:B same renamed
 			 2:codegen 2:codegen same`},
+		{"of two passes of one name the one in the same phase is taken", `
+			p/S x x
+			q/S x x`, `
+			q/S x x`, `
+			*0:S - only-a
+			 1:S 0:S same`},
 		{"nested records pair with nested ones", `
 			p/Lower x y
 			> p/Simplify i j

@@ -60,8 +60,18 @@ func TestRecorderNestsNumbersAndTimes(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	// The clock steps 1 ms at each reading, and a pass with nothing inside sees one step. What the
-	// recorder spends on nested passes is in nobody's time.
+	// The clock steps 1 ms at each reading. A pass with nothing inside sees one step, one with n inside
+	// n+1 of its own and theirs: what the recorder spends on nested passes is in nobody's time.
+	for _, r := range run.Records {
+		inside := map[string]time.Duration{"LowerTileOp": 2, "codegen": 1}[r.Name]
+		want := (2*inside + 1) * time.Millisecond
+		if r.Status == Skipped {
+			want = 0
+		}
+		if r.Duration != want {
+			t.Errorf("%s took %v, want %v", r.Name, r.Duration, want)
+		}
+	}
 	for _, r := range run.Records {
 		inside := time.Duration(0)
 		for _, c := range run.Records {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -80,6 +81,12 @@ func claimScriptDir(d disk, traceDir, stem, key string) (string, error) {
 	return dir, err
 }
 
+// claims numbers this process's temporary files; claimAttempts bounds the tries to get past those
+// that a killed process with the same number left.
+var claims atomic.Int64
+
+const claimAttempts = 1000
+
 // claim makes dir the key's unless it is another's already.
 func claim(d disk, dir, key string) (mine bool, err error) {
 	records := filepath.Join(dir, recordsDir)
@@ -94,9 +101,16 @@ func claim(d disk, dir, key string) (mine bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// A link appears with its content or not at all, and only one of two processes can make it.
-	tmp := filepath.Join(records, fmt.Sprintf(".%s.%d.%s", ownerFile, os.Getpid(), hash8(key)))
-	if err := writeNew(d, tmp, 0o644, append(data, '\n')); err != nil && !errors.Is(err, fs.ErrExist) {
+	// A link appears with its content or not at all, and only one of two claimants can make it. The
+	// file linked must be this claimant's own: another's may still be empty.
+	var tmp string
+	for range claimAttempts {
+		tmp = filepath.Join(records, fmt.Sprintf(".%s.%d.%d", ownerFile, os.Getpid(), claims.Add(1)))
+		if err = writeNew(d, tmp, 0o644, append(data, '\n')); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err != nil {
 		return false, err
 	}
 	defer d.Remove(tmp)
