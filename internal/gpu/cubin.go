@@ -57,6 +57,13 @@ const reservedShared = 1024
 // ReadCubin reads the kernels of a cubin: an ELF file of machine EM_CUDA with
 // one .text.NAME section per kernel. Damaged files give an error.
 func ReadCubin(b []byte) (*Cubin, error) {
+	// Toolkits before 13 put their own version where ELF has a 1, which
+	// debug/elf does not take.
+	const versionAt, machineAt = 20, 18
+	if len(b) >= 64 && elf.Machine(binary.LittleEndian.Uint16(b[machineAt:])) == elf.EM_CUDA {
+		b = bytes.Clone(b)
+		binary.LittleEndian.PutUint32(b[versionAt:], uint32(elf.EV_CURRENT))
+	}
 	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("cubin: %w", err)

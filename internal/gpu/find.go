@@ -181,7 +181,8 @@ func (f *Finder) nvrtcFolders() (folders []string, exclusive string) {
 // under lists where a toolkit or wheel folder keeps its libraries.
 func under(home string) []string {
 	return []string{home, filepath.Join(home, "lib64"), filepath.Join(home, "lib"), filepath.Join(home, "bin"),
-		filepath.Join(home, "bin", "x64"), filepath.Join(home, "targets", "x86_64-linux", "lib"), filepath.Join(home, "targets", "sbsa-linux", "lib")}
+		filepath.Join(home, "bin", "x64"), filepath.Join(home, "nvidia", "cu13", "lib"), filepath.Join(home, "nvidia", "cuda_nvrtc", "lib"),
+		filepath.Join(home, "targets", "x86_64-linux", "lib"), filepath.Join(home, "targets", "sbsa-linux", "lib")}
 }
 
 // findNVRTC returns the candidates in order of preference.

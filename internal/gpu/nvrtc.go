@@ -191,6 +191,10 @@ func (n *NVRTC) Compile(src string, opt CompileOptions) (*Object, error) {
 	}
 	names := slices.Sorted(maps.Keys(headers))
 	options := []string{"--gpu-architecture=" + opt.Arch, "--std=c++17", "--ptxas-options=-v"}
+	if n.major > 12 || n.major == 12 && n.minor >= 9 {
+		// A result out of NVRTC's cache on disk comes without ptxas's report.
+		options = append(options, "--no-cache")
+	}
 	for _, dir := range opt.Includes {
 		options = append(options, "--include-path="+dir)
 	}
