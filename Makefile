@@ -63,6 +63,10 @@ fuzz: ## run every fuzz test for FUZZTIME (30s)
 bench: build ## benchmarks of all packages, then of the whole process
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-gpu-bundle
+bench-gpu-bundle: ## bin/bench-gpu: the corpus lowered and compiled, its arrays and the script that runs them (BUNDLE_FLAGS=...)
+	$(GO) run ./bench/gpu/bundle -o bin/bench-gpu $(BUNDLE_FLAGS)
+
 .PHONY: tools
 tools: ## fetch what the compile and browser tests need
 	scripts/fetch-nvrtc

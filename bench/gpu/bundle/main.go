@@ -1,0 +1,343 @@
+// Command bundle gathers what bench/gpu/run.py needs to check and time kernels
+// on a machine that has a GPU and Python but none of this project:
+//
+//	go run ./bench/gpu/bundle [-o DIR] [-only REGEX] [-targets sm_80,sm_90a] [-arch sm_90a] [-ref DIR]
+//
+// Each kernel of the reference corpus is lowered for each target, compiled with
+// NVRTC for one architecture, and put beside its launch description and its
+// arrays. A kernel that does not lower or compile is listed with the reason,
+// and run.py repeats it. With -ref, cubins of another compiler for the same
+// kernels (a folder with specs.json and cubin/) are added, to be timed in turn
+// with ours.
+package main
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"lowertrace/internal/corpus"
+	"lowertrace/internal/gpu"
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/script"
+	"lowertrace/internal/launch"
+	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/cuda"
+)
+
+// bundleCase is one entry of cases.json.
+type bundleCase struct {
+	ID        string   `json:"id"`
+	Dir       string   `json:"dir"`                 // with launch.json, kernel.cu and the cubin
+	Data      string   `json:"data"`                // + ".json" and ".npz"
+	Unordered []string `json:"unordered,omitempty"` // buffers compared as sorted lists
+}
+
+type failure struct {
+	ID  string `json:"id"`
+	Why string `json:"why"`
+}
+
+type options struct {
+	out, arch, ref string
+	targets        []string
+	only           *regexp.Regexp
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.out, "o", "bin/bench-gpu", "folder to fill; it is emptied first")
+	flag.StringVar(&o.arch, "arch", "sm_90a", "architecture to compile for")
+	flag.StringVar(&o.ref, "ref", "", "folder with another compiler's specs.json and cubin/")
+	targets := flag.String("targets", "sm_80,sm_90a", "targets to lower for")
+	only := flag.String("only", "", "regular expression that KERNEL.TARGET must match")
+	flag.Parse()
+	var err error
+	if o.only, err = regexp.Compile(*only); err != nil {
+		fmt.Fprintln(os.Stderr, "bundle: -only:", err)
+		os.Exit(2)
+	}
+	o.targets = strings.Split(*targets, ",")
+	if err := bundle(o); err != nil {
+		fmt.Fprintln(os.Stderr, "bundle:", err)
+		os.Exit(1)
+	}
+}
+
+func bundle(o options) error {
+	root, err := corpus.Root()
+	if err != nil {
+		return err
+	}
+	finder := gpu.NewFinder()
+	finder.Caches = append(finder.Caches, root)
+	nvrtc, err := gpu.OpenNVRTC(finder)
+	if err != nil {
+		return err
+	}
+	if err := clear(o.out); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(o.out, "run.py"), filepath.Join(root, "bench", "gpu", "run.py")); err != nil {
+		return err
+	}
+
+	type job struct {
+		k      corpus.Kernel
+		target string
+		id     string
+		err    error
+	}
+	var jobs []*job
+	for _, k := range corpus.Kernels() {
+		for _, target := range o.targets {
+			if id := k.Name + "." + target; k.Has(target) && o.only.MatchString(id) {
+				jobs = append(jobs, &job{k: k, target: target, id: id})
+			}
+		}
+	}
+	// NVRTC takes longer than lowering, and several sources compile at once.
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 4)
+	for _, j := range jobs {
+		wg.Go(func() {
+			gate <- struct{}{}
+			defer func() { <-gate }()
+			j.err = makeCase(nvrtc, j.k, j.target, o.arch, filepath.Join(o.out, "cases", j.id))
+		})
+	}
+	wg.Wait()
+
+	var list struct {
+		Cases  []bundleCase `json:"cases"`
+		Failed []failure    `json:"failed"`
+	}
+	var have []string
+	add := func(k corpus.Kernel, id, dir string) error {
+		if !slices.Contains(have, k.Name) {
+			have = append(have, k.Name)
+			if err := writeArrays(o.out, k); err != nil {
+				return err
+			}
+		}
+		list.Cases = append(list.Cases, bundleCase{ID: id, Dir: dir, Data: "data/" + k.Name, Unordered: unordered(k)})
+		return nil
+	}
+	for _, j := range jobs {
+		if j.err != nil {
+			why, _, _ := strings.Cut(j.err.Error(), "\n")
+			list.Failed = append(list.Failed, failure{j.id, why})
+			continue
+		}
+		if err := add(j.k, j.id, "cases/"+j.id); err != nil {
+			return err
+		}
+	}
+	ours := len(list.Cases)
+	if o.ref != "" {
+		specs, err := readReference(o.ref)
+		if err != nil {
+			return err
+		}
+		for _, c := range slices.Clone(list.Cases) {
+			s, ok := specs[c.ID]
+			if !ok {
+				continue
+			}
+			name, _, _ := strings.Cut(c.ID, ".")
+			dir := "reference/" + c.ID
+			k := corpus.Lookup(name)
+			if err := s.write(k, o.ref, filepath.Join(o.out, dir)); err != nil {
+				return fmt.Errorf("%s: %w", c.ID, err)
+			}
+			if err := add(k, "REF:"+c.ID, dir); err != nil {
+				return err
+			}
+		}
+	}
+	if err := writeJSON(filepath.Join(o.out, "cases.json"), list); err != nil {
+		return err
+	}
+	for _, f := range list.Failed {
+		fmt.Printf("%-34s %s\n", f.ID, f.Why)
+	}
+	bytes, err := folderBytes(o.out)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d of %d lowerings, %d of another compiler, %.1f MB\n", o.out, ours, len(jobs), len(list.Cases)-ours, float64(bytes)/1e6)
+	fmt.Printf("on the GPU machine: python3 %s/run.py\n", filepath.Base(o.out))
+	if ours == 0 {
+		return errors.New("no kernel could be lowered and compiled")
+	}
+	return nil
+}
+
+// clear makes an empty folder, but empties only one that it made itself.
+func clear(dir string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		if _, err := os.Stat(filepath.Join(dir, "run.py")); err != nil {
+			return fmt.Errorf("%s is not empty and no bundle", dir)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(dir, 0o777)
+}
+
+// makeCase lowers and compiles one kernel into dir.
+func makeCase(nvrtc *gpu.NVRTC, k corpus.Kernel, target, arch, dir string) error {
+	out, err := lower(k.Input(target), target)
+	if err != nil {
+		return err
+	}
+	spec, err := launch.Parse(out.Launch)
+	if err != nil {
+		return err
+	}
+	obj, err := nvrtc.Compile(out.Source, gpu.CompileOptions{Arch: arch, Name: "kernel.cu"})
+	if err != nil {
+		return err
+	}
+	spec.Source, spec.Cubin = "kernel.cu", "kernel."+arch+".cubin"
+	for i := range spec.Launches {
+		l := &spec.Launches[i]
+		for _, kernel := range obj.Kernels {
+			if kernel.Name == l.Kernel {
+				l.Resources = &launch.Resources{Regs: kernel.Registers, Stack: kernel.Stack, SpillSt: kernel.SpillStores, SpillLd: kernel.SpillLoads, StaticSMem: kernel.Shared}
+			}
+		}
+		if l.Resources == nil {
+			return fmt.Errorf("launch.json names the kernel %s, which the source does not define", l.Kernel)
+		}
+	}
+	js, err := spec.Format()
+	if err != nil {
+		return err
+	}
+	return writeFiles(dir, map[string][]byte{"kernel.cu": []byte(out.Source), spec.Cubin: obj.Cubin, "launch.json": js})
+}
+
+// lower runs the default pipeline on a text of the corpus.
+func lower(text, target string) (*pipeline.Output, error) {
+	mod, diags := script.Parse(ir.NewSource(filepath.Base(text), corpus.Text(text)))
+	if mod == nil || diags.HasErrors() {
+		return nil, fmt.Errorf("%s does not parse: %v", text, diags)
+	}
+	pipe, err := pipeline.Lookup("cuda")
+	if err != nil {
+		return nil, err
+	}
+	t, err := cuda.LookupTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	c := &pipeline.Context{Target: t, Options: pipeline.Options{}}
+	if mod, err = pipe.Run(c, mod); err != nil {
+		return nil, err
+	}
+	return pipe.Codegen()(c, mod)
+}
+
+// writeArrays writes a kernel's io.json and its arrays as one compressed file.
+func writeArrays(out string, k corpus.Kernel) error {
+	base := filepath.Join(out, "data", k.Name)
+	if err := os.MkdirAll(filepath.Dir(base), 0o777); err != nil {
+		return err
+	}
+	if err := os.WriteFile(base+".json", []byte(corpus.Text(k.Name+"/io.json")), 0o666); err != nil {
+		return err
+	}
+	f, err := os.Create(base + ".npz")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z := zip.NewWriter(f)
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	dir := k.Name + "/data"
+	entries, err := fs.ReadDir(corpus.Arrays(), dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries { // X.in.npy is array X.in of the .npz
+		b, err := fs.ReadFile(corpus.Arrays(), dir+"/"+e.Name())
+		if err != nil {
+			return err
+		}
+		w, err := z.Create(e.Name())
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+var reSorted = regexp.MustCompile(`compare sorted\((\w+)`)
+
+// unordered names the buffers whose order of elements the notes leave open.
+func unordered(k corpus.Kernel) []string {
+	var out []string
+	for _, m := range reSorted.FindAllStringSubmatch(k.Notes, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+func copyFile(dst, src string) error {
+	b, err := os.ReadFile(src)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dst, b, 0o666)
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(b, '\n'), 0o666)
+}
+
+func folderBytes(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		n += info.Size()
+		return err
+	})
+	return n, err
+}
