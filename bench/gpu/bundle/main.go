@@ -29,7 +29,6 @@ import (
 
 	"lowertrace/internal/corpus"
 	"lowertrace/internal/gpu"
-	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script"
 	"lowertrace/internal/launch"
 	"lowertrace/internal/pipeline"
@@ -232,9 +231,9 @@ func makeCase(nvrtc *gpu.NVRTC, k corpus.Kernel, target, arch, dir string) error
 
 // lower runs the default pipeline on a text of the corpus.
 func lower(text, target string) (*pipeline.Output, error) {
-	mod, diags := script.Parse(ir.NewSource(filepath.Base(text), corpus.Text(text)))
-	if mod == nil || diags.HasErrors() {
-		return nil, fmt.Errorf("%s does not parse: %v", text, diags)
+	mod, err := script.ParseString(filepath.Base(text), corpus.Text(text))
+	if err != nil {
+		return nil, err
 	}
 	pipe, err := pipeline.Lookup("cuda")
 	if err != nil {
