@@ -238,6 +238,13 @@ func (t *Terminal) message(r *trace.LowerRecord) {
 	}
 }
 
+// Flush shows unchanged records that are still held back.
+func (t *Terminal) Flush() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flushQuiet()
+}
+
 // flushQuiet writes the gathered unchanged records as one line.
 func (t *Terminal) flushQuiet() {
 	q := t.quiet
