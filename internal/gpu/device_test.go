@@ -167,6 +167,18 @@ func TestOnDevice(t *testing.T) {
 		t.Errorf("%+v", f.Kernel)
 	}
 
+	// The table's occupancy is the driver's.
+	sm, _ := gpu.LookupSM("sm_90a")
+	for _, threads := range []int{1, 32, 33, 96, 128, 160, 256, 384, 512, 1000, 1024} {
+		for smem := int64(0); smem <= 200000; smem += 3333 {
+			n, err := f.BlocksPerSM(threads, smem)
+			check(err)
+			if o := sm.Occupancy(threads, f.Registers, f.Shared+int(smem)); o.Blocks != n {
+				t.Errorf("%d threads, %d registers, %d bytes: the table says %+v, the driver %d", threads, f.Registers, smem, o, n)
+			}
+		}
+	}
+
 	env["n"] = 200_000 // ns
 	tm, err := bind("spin").Time(ctx, s, 5)
 	check(err)
