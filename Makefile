@@ -48,6 +48,7 @@ cross: ## build for the other systems, and the static binary without GPU support
 	done
 	@echo "build nogpu"
 	@$(GO) build -trimpath -tags nogpu -o bin/cross/nogpu/ ./cmd/lowertrace
+	$(GO) test -tags nogpu -run WithoutGPU ./internal/gpu
 	@if [[ $$(uname -s) == Linux ]] && ldd bin/cross/nogpu/lowertrace >/dev/null 2>&1; then \
 	  echo "the nogpu binary is not static"; exit 1; fi
 

@@ -284,7 +284,8 @@ type Context struct {
 	d      *Driver
 	Device Device
 	calls  chan func()
-	spoilt error // a sticky error seen: repeated by all later calls
+	closed chan struct{} // closed when the thread has let go of the device
+	spoilt error         // a sticky error seen: repeated by all later calls
 }
 
 // Open begins the use of a device.
@@ -296,7 +297,7 @@ func (d *Driver) Open(ordinal int) (*Context, error) {
 	if ordinal < 0 || ordinal >= len(devices) {
 		return nil, &MissingError{What: fmt.Sprintf("GPU %d", ordinal), Reason: fmt.Sprintf("this machine has %d", len(devices)), Help: "devices are counted from 0"}
 	}
-	c := &Context{d: d, Device: devices[ordinal], calls: make(chan func())}
+	c := &Context{d: d, Device: devices[ordinal], calls: make(chan func()), closed: make(chan struct{})}
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -321,6 +322,7 @@ func (d *Driver) Open(ordinal int) (*Context, error) {
 		}
 		d.api.SetCurrent(0)
 		d.api.PrimaryRelease(handle)
+		close(c.closed)
 	}()
 	if err := <-ready; err != nil {
 		return nil, hint(err, cudaOutOfMemory, "another process may hold the GPU's memory")
@@ -330,7 +332,10 @@ func (d *Driver) Open(ordinal int) (*Context, error) {
 
 // Close ends the use of the device; what was allocated and loaded goes with
 // it. The context must not be used afterwards.
-func (c *Context) Close() { close(c.calls) }
+func (c *Context) Close() {
+	close(c.calls)
+	<-c.closed
+}
 
 // do runs f on the context's thread.
 func (c *Context) do(f func() error) error {
