@@ -73,10 +73,12 @@ type access struct {
 	// then over free), Hole where it lies outside the buffer; nil when it is
 	// not a function of the nest's variables and of loops with constant
 	// bounds.
-	at   []int64
-	free []int64 // extents of the other variables the index uses
-	bad  *ir.Var // a variable that made at nil
-	why  error   // or another reason
+	at []int64
+	// freeVars are the other variables the index uses, free their extents.
+	freeVars []ir.Expr
+	free     []int64
+	bad      *ir.Var // a variable that made at nil
+	why      error   // or another reason
 }
 
 // isDirect reports an access by the nest's own variables in order.
@@ -246,6 +248,7 @@ func (n *nest) place(a *access, e env) {
 			}
 			if m, k, ok := e.constRange(v); ok && m == 0 && k > 0 {
 				vars, ext, free = append(vars, v), append(ext, k), append(free, k)
+				a.freeVars = append(a.freeVars, v)
 			} else if a.bad == nil {
 				a.bad = v
 			}
