@@ -158,8 +158,15 @@ func (f *Finder) nvrtcFolders() (folders []string, exclusive string) {
 		python(filepath.Join(c, ".venv"))
 	}
 	for _, p := range filepath.SplitList(f.env("PATH")) {
-		if b := filepath.Base(p); b == "bin" || b == "Scripts" {
+		switch filepath.Base(p) {
+		case "bin", "Scripts":
 			python(filepath.Dir(p))
+		case "shims": // pyenv
+			versions, _ := filepath.Glob(filepath.Join(filepath.Dir(p), "versions", "*"))
+			slices.SortFunc(versions, compareVersions)
+			for _, v := range slices.Backward(versions) {
+				python(v)
+			}
 		}
 	}
 	if h := f.env("HOME"); h != "" {

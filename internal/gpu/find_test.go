@@ -34,6 +34,7 @@ func TestFindNVRTC(t *testing.T) {
 		wheel + "cu13/lib/libnvrtc.so.13", wheel + "cu13/include/cuda_fp16.h",
 		"usr/local/cuda/lib64/libnvrtc.so.11",
 		"win/bin/nvrtc64_130_0.dll", "win/bin/nvrtc-builtins64_130.dll",
+		"pyenv/shims/python3", "pyenv/versions/3.11.7/lib/python3.11/site-packages/nvidia/cu13/lib/libnvrtc.so.13",
 		"home/.local/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
 		"home/.local/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
 	}
@@ -58,6 +59,8 @@ func TestFindNVRTC(t *testing.T) {
 			include: wheel + "cuda_runtime/include"},
 		{name: "user's Python, newest first", env: map[string]string{"HOME": "home"},
 			want: []string{"home/.local/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "home/.local/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "usr/local/cuda/lib64/libnvrtc.so.11"}},
+		{name: "pyenv on PATH", env: map[string]string{"PATH": "pyenv/shims"},
+			want: []string{"pyenv/versions/3.11.7/lib/python3.11/site-packages/nvidia/cu13/lib/libnvrtc.so.13", "usr/local/cuda/lib64/libnvrtc.so.11"}},
 		{name: "environment names a folder, nothing else counts", env: map[string]string{EnvNVRTC: "cuda", "VIRTUAL_ENV": "venv"}, want: []string{"cuda/lib64/libnvrtc.so.12.4.127"}},
 		{name: "flag names a file and beats the environment", flag: "cuda/lib64/libnvrtc.so.12", env: map[string]string{EnvNVRTC: "venv"},
 			want: []string{"cuda/lib64/libnvrtc.so.12"}, builtin: "cuda/lib64/libnvrtc-builtins.so.12.4"},
