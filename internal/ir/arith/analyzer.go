@@ -1,6 +1,10 @@
 package arith
 
-import "lowertrace/internal/ir"
+import (
+	"slices"
+
+	"lowertrace/internal/ir"
+)
 
 // Analyzer answers questions about integer expressions, under what is known of
 // their variables and under the conditions in force. The zero value is not
@@ -22,6 +26,7 @@ type Analyzer struct {
 
 	factDepth int // how many constraints the bound at hand combines
 	factSteps int // combinations tried since the query began
+	steps     int // expressions worked on since the query began
 }
 
 // varInfo is what is known of a variable for as long as it is bound.
@@ -53,16 +58,19 @@ type literal struct {
 func New() *Analyzer { return &Analyzer{vars: map[*ir.Var]*varInfo{}} }
 
 // scope remembers the present knowledge and returns the function that brings
-// it back.
+// it back. What is known of v, if it is not nil, is forgotten: v is about to be
+// bound anew.
 func (a *Analyzer) scope(v *ir.Var) func() {
-	facts, mods, lits := len(a.facts), len(a.mods), len(a.lits)
+	facts, mods, lits := a.facts, a.mods, a.lits
 	var old *varInfo
 	if v != nil {
-		old = a.vars[v]
+		if old = a.vars[v]; old != nil {
+			a.forget(v)
+		}
 	}
 	a.q = nil
 	return func() {
-		a.facts, a.mods, a.lits = a.facts[:facts], a.mods[:mods], a.lits[:lits]
+		a.facts, a.mods, a.lits = facts, mods, lits
 		if v != nil {
 			if old == nil {
 				delete(a.vars, v)
@@ -74,11 +82,34 @@ func (a *Analyzer) scope(v *ir.Var) func() {
 	}
 }
 
+// forget drops the constraints that mention v.
+func (a *Analyzer) forget(v *ir.Var) {
+	uses := func(e ir.Expr) bool { return ir.UsesVar(e, func(w *ir.Var) bool { return w == v }) }
+	a.facts = without(a.facts, func(f fact) bool {
+		return slices.ContainsFunc(f.s.terms, func(t term) bool { return uses(t.x) })
+	})
+	a.mods = without(a.mods, func(m modFact) bool { return uses(m.x) })
+	a.lits = without(a.lits, func(l literal) bool { return uses(l.e) })
+	delete(a.vars, v)
+}
+
+// without is a new list of the elements for which drop does not hold.
+func without[T any](list []T, drop func(T) bool) []T {
+	var out []T
+	for _, x := range list {
+		if !drop(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // BindVar says that v takes the values min, min+1, ..., min+extent-1. The
 // returned function takes the knowledge back; scopes end in the reverse order
 // in which they began. Symbolic ends are kept as constraints. A nil extent
 // says nothing about the upper end.
 func (a *Analyzer) BindVar(v *ir.Var, min, extent ir.Expr) func() {
+	a.begin()
 	undo := a.scope(v)
 	q := a.query()
 	b := TypeBound(v.Type)
@@ -134,22 +165,30 @@ func (a *Analyzer) BindBound(v *ir.Var, b Bound) func() {
 
 // BindMod adds that v is congruent to m.Base modulo m.Coeff.
 func (a *Analyzer) BindMod(v *ir.Var, m Mod) func() {
-	undo := a.scope(v)
 	info := varInfo{bound: TypeBound(v.Type), mod: anyMod}
-	if old := a.vars[v]; old != nil {
+	old := a.vars[v]
+	if old != nil {
 		info = *old
 	}
 	info.mod = info.mod.narrow(makeMod(m.Coeff, m.Base))
 	a.vars[v] = &info
-	return undo
+	a.q = nil
+	return func() {
+		if old == nil {
+			delete(a.vars, v)
+		} else {
+			a.vars[v] = old
+		}
+		a.q = nil
+	}
 }
 
 // BindExpr says that v is a name for value: Simplify puts the simplified value
 // in its place. A value that does more than compute (a load, a call with an
 // effect) must be bound with BindValue instead.
 func (a *Analyzer) BindExpr(v *ir.Var, value ir.Expr) func() {
-	undo := a.scope(v)
 	info := a.describe(v, value)
+	undo := a.scope(v)
 	if ir.SideEffect(value) == ir.Pure {
 		info.value = a.Simplify(value)
 	}
@@ -161,8 +200,9 @@ func (a *Analyzer) BindExpr(v *ir.Var, value ir.Expr) func() {
 // BindValue says that v has the bounds and the modular set of value, and equals
 // it, but keeps the name where it is used.
 func (a *Analyzer) BindValue(v *ir.Var, value ir.Expr) func() {
+	info := a.describe(v, value)
 	undo := a.scope(v)
-	a.vars[v] = a.describe(v, value)
+	a.vars[v] = info
 	a.q = nil
 	if isIndex(v.Type) && value.DType() == v.Type && ir.SideEffect(value) == ir.Pure {
 		if _, ok := ir.AsInt(value); !ok {
@@ -187,6 +227,7 @@ func (a *Analyzer) describe(v *ir.Var, value ir.Expr) *varInfo {
 func (a *Analyzer) WithConstraint(cond ir.Expr) func() {
 	undo := a.scope(nil)
 	if _, ok := measure(cond); ok && cond.DType() == ir.DBool {
+		a.begin()
 		a.assume(cond, true, ir.Pure)
 	}
 	return undo
@@ -197,6 +238,7 @@ func (a *Analyzer) WithConstraint(cond ir.Expr) func() {
 func (a *Analyzer) WithoutConstraint(cond ir.Expr) func() {
 	undo := a.scope(nil)
 	if _, ok := measure(cond); ok && cond.DType() == ir.DBool {
+		a.begin()
 		a.assume(cond, false, ir.Pure)
 	}
 	return undo
@@ -211,11 +253,8 @@ func (a *Analyzer) Simplify(e ir.Expr) ir.Expr {
 	if !ok {
 		return e
 	}
-	q := a.query()
-	q.a.factSteps = 0
-	q.careful = ir.SideEffect(e) > ir.ReadState
-	r := q.simplify(e)
-	q.careful = false
+	a.begin()
+	r := a.query().simplify(e)
 	if r == e || Equal(r, e) {
 		return e
 	}
@@ -227,17 +266,31 @@ func (a *Analyzer) Simplify(e ir.Expr) ir.Expr {
 
 // Bound is an interval that holds every value e can take. Vectors give the
 // interval of all lanes. Types other than integers and bool are unbounded.
-func (a *Analyzer) Bound(e ir.Expr) Bound { return a.query().Bound(e) }
+func (a *Analyzer) Bound(e ir.Expr) Bound {
+	a.begin()
+	return a.query().Bound(e)
+}
 
 // Mod is a modular set that holds every value e can take.
-func (a *Analyzer) Mod(e ir.Expr) Mod { return a.query().Mod(e) }
+func (a *Analyzer) Mod(e ir.Expr) Mod {
+	a.begin()
+	return a.query().Mod(e)
+}
+
+// begin starts the limits of a query from the outside anew.
+func (a *Analyzer) begin() { a.steps, a.factSteps = 0, 0 }
+
+// spent counts a step and reports that there are no more.
+func (a *Analyzer) spent() bool {
+	a.steps++
+	return a.steps > MaxSteps
+}
 
 // Bound is Analyzer.Bound within one scope.
 func (q *query) Bound(e ir.Expr) Bound {
 	if _, ok := measure(e); !ok {
 		return TypeBound(e.DType())
 	}
-	q.a.factSteps = 0
 	return q.bound(e)
 }
 
@@ -260,7 +313,7 @@ type query struct {
 	bnds    map[ir.Expr]Bound
 	sumBnds map[*sum]Bound
 	mds     map[ir.Expr]Mod
-	careful bool // the expression at hand has effects
+	effects map[ir.Expr]bool
 }
 
 func (a *Analyzer) query() *query {
@@ -278,6 +331,7 @@ func newQuery(a *Analyzer) *query {
 		bnds:    map[ir.Expr]Bound{},
 		sumBnds: map[*sum]Bound{},
 		mds:     map[ir.Expr]Mod{},
+		effects: map[ir.Expr]bool{},
 	}
 }
 
@@ -285,6 +339,42 @@ func newQuery(a *Analyzer) *query {
 func (q *query) remember(e ir.Expr, s *sum) {
 	q.sums[e] = s
 	q.simp[e] = e
+}
+
+// impure reports that evaluating e does more than compute and read.
+func (q *query) impure(e ir.Expr) bool {
+	switch e := e.(type) {
+	case *ir.Var, *ir.IntImm, *ir.FloatImm, *ir.StringImm:
+		return false
+	case *ir.Binary:
+		if leaf(e.A) && leaf(e.B) {
+			return false
+		}
+	}
+	if r, ok := q.effects[e]; ok {
+		return r
+	}
+	r := false
+	if c, ok := e.(*ir.Call); ok && (c.Op == nil || c.Op.Effect > ir.ReadState) {
+		r = true
+	}
+	ir.WalkExpr(e, func(x ir.Expr) bool {
+		if x == e {
+			return !r
+		}
+		r = r || q.impure(x)
+		return false
+	})
+	q.effects[e] = r
+	return r
+}
+
+func leaf(e ir.Expr) bool {
+	switch e.(type) {
+	case *ir.Var, *ir.IntImm:
+		return true
+	}
+	return false
 }
 
 // under runs f while a condition is known to hold or not to hold. f gets the
@@ -295,9 +385,7 @@ func (q *query) under(cond ir.Expr, truth bool, f func(*query)) {
 	if cond.DType() == ir.DBool {
 		a.assume(cond, truth, ir.ReadState)
 	}
-	sub := a.query()
-	sub.careful = q.careful
-	f(sub)
+	f(a.query())
 	undo()
 	a.q = q
 }

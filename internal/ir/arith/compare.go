@@ -42,20 +42,12 @@ func (q *query) decide(op ir.BinOp, d *sum) (truth, ok bool) {
 	return false, false
 }
 
-// plain writes a comparison of two sums as they are, unless a constraint says
-// what it is.
+// plain writes a comparison of two sums as they are.
 func (q *query) plain(op ir.BinOp, a, b *sum) ir.Expr {
 	if (op == ir.EQ || op == ir.NE) && a.isConst() {
 		a, b = b, a
 	}
-	e := &ir.Binary{Op: op, A: q.build(a), B: q.build(b)}
-	if op == ir.EQ || op == ir.NE {
-		l := &ir.Binary{Op: ir.EQ, A: e.A, B: e.B}
-		if truth, ok := q.known(l); ok {
-			return ir.BoolConst(truth == (op == ir.EQ))
-		}
-	}
-	return e
+	return &ir.Binary{Op: op, A: q.build(a), B: q.build(b)}
 }
 
 // reduceCompare finds a smaller comparison with the same truth as d op 0,

@@ -348,9 +348,9 @@ func (q *query) factorOut(t *term, b *sum, d ir.Expr) (*sum, bool) {
 	}
 	var other ir.Expr
 	switch {
-	case Equal(m.A, d):
+	case Same(m.A, d):
 		other = m.B
-	case Equal(m.B, d):
+	case Same(m.B, d):
 		other = m.A
 	default:
 		return nil, false

@@ -85,7 +85,11 @@ func (q *query) indexBound(x ir.Expr) Bound {
 	}
 	var b Bound
 	if s := q.asSum(x); s.unit() && s.terms[0].plain() {
-		b = q.tighten(s, TypeBound(x.DType()).Intersect(q.atomBound(x)))
+		in, ok := q.bnds[x] // that of a choice, found under its condition
+		if !ok {
+			in = TypeBound(x.DType()).Intersect(q.atomBound(x))
+		}
+		b = q.tighten(s, in)
 	} else {
 		b = q.sumBound(s)
 	}
@@ -251,12 +255,15 @@ func (q *query) termMod(t *term) Mod {
 func (q *query) indexMod(x ir.Expr) Mod {
 	var m Mod
 	if s := q.asSum(x); s.unit() && s.terms[0].plain() {
-		m = q.atomMod(x)
+		var ok bool
+		if m, ok = q.mds[x]; !ok {
+			m = q.atomMod(x)
+		}
 	} else {
 		m = q.sumMod(s)
 	}
 	for _, f := range q.a.mods {
-		if Equal(f.x, x) {
+		if Same(f.x, x) {
 			m = m.narrow(f.m)
 		}
 	}

@@ -196,7 +196,7 @@ func (s *sum) find(t *term) *term {
 // known reports whether a condition is decided by a literal in force.
 func (q *query) known(e ir.Expr) (truth, ok bool) {
 	for _, l := range q.a.lits {
-		if Equal(l.e, e) {
+		if Same(l.e, e) {
 			return l.truth, true
 		}
 	}

@@ -240,7 +240,7 @@ func (m *IterMap) digit(q *query, t *term) (IterDigit, error) {
 // source finds the iterator that x is, or fuses digits into a new one.
 func (m *IterMap) source(q *query, x ir.Expr) (int, error) {
 	for i := range m.sources {
-		if Equal(m.sources[i].x, x) {
+		if Same(m.sources[i].x, x) {
 			return i, nil
 		}
 	}
@@ -320,7 +320,7 @@ func (m *IterMap) Inverse(a *Analyzer, outputs []*ir.Var) ([]ir.Expr, error) {
 	vals := make([]ir.Expr, len(m.sources))
 	add := func(x ir.Expr, e ir.Expr) {
 		for i := range m.sources {
-			if Equal(m.sources[i].x, x) {
+			if Same(m.sources[i].x, x) {
 				if vals[i] == nil {
 					vals[i] = e
 				} else {

@@ -13,13 +13,16 @@ const (
 	MaxNodes = 1 << 16
 	// MaxTerms is the most terms an affine sum may have; a longer one is not
 	// merged.
-	MaxTerms = 256
+	MaxTerms = 128
+	// MaxSteps is the most expressions one query works on, those it comes back
+	// to under another condition counted again.
+	MaxSteps = 1 << 17
 	// MaxGrowth bounds a simplified expression: this many times the nodes of
 	// the original, and 32 more. A larger result is dropped for the original.
 	MaxGrowth = 4
 	// MaxFacts is the most constraints that are in force at once; further ones
 	// are ignored.
-	MaxFacts = 256
+	MaxFacts = 96
 	// maxFactDepth is how many constraints are combined in one bound.
 	maxFactDepth = 3
 	// maxFactSteps is how many combinations of constraints one query tries.

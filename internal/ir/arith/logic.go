@@ -2,27 +2,59 @@ package arith
 
 import "lowertrace/internal/ir"
 
-// andOr simplifies a conjunction or a disjunction. The right side is only
-// evaluated when the left one holds (does not hold), so it is simplified under
-// that.
+// andOr simplifies a conjunction or a disjunction. What stands on the right is
+// only evaluated when all to its left holds (does not hold), so it is simplified
+// under that. The chain a and b and c is one scope that grows.
 func (q *query) andOr(e *ir.Binary) ir.Expr {
 	and := e.Op == ir.And
-	a := q.simplify(e.A)
-	if v, ok := ir.AsInt(a); ok {
-		if (v != 0) == and {
-			return q.simplify(e.B)
+	var chain []*ir.Binary // from the outermost in
+	first := ir.Expr(e)
+	for {
+		b, ok := first.(*ir.Binary)
+		if !ok || b.Op != e.Op {
+			break
 		}
-		return a
+		chain = append(chain, b)
+		first = b.A
 	}
-	var b ir.Expr
-	q.under(a, and, func(q *query) { b = q.simplify(e.B) })
-	if v, ok := ir.AsInt(b); ok {
-		if (v != 0) == and {
-			return a
+	a := q.a
+	undo := a.scope(nil)
+	defer func() {
+		undo()
+		a.q = q
+	}()
+	a.q = q
+	var out ir.Expr // what is left so far; nil when nothing is
+	add := func(was *ir.Binary, operand ir.Expr) (done bool) {
+		x := a.query().simplify(operand)
+		if v, ok := ir.AsInt(x); ok {
+			if (v != 0) == and {
+				return false
+			}
+			out = x
+			return true
 		}
-		return b
+		switch {
+		case out == nil:
+			out = x
+		case was != nil:
+			out = rebinary(was, e.Op, out, x)
+		}
+		a.assume(x, and, ir.ReadState)
+		return false
 	}
-	return rebinary(e, e.Op, a, b)
+	if add(nil, first) {
+		return out
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		if add(chain[i], chain[i].B) {
+			return out
+		}
+	}
+	if out == nil {
+		return ir.BoolConst(and)
+	}
+	return out
 }
 
 // not simplifies a negation: comparisons turn into their opposites, and De

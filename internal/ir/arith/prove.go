@@ -43,7 +43,12 @@ func (a *Analyzer) prove(e ir.Expr) bool {
 // CanProveEqual reports that two expressions certainly have the same value.
 // Integers of different width are compared as integers.
 func (a *Analyzer) CanProveEqual(x, y ir.Expr) bool {
-	if Equal(x, y) {
+	_, ok1 := measure(x)
+	_, ok2 := measure(y)
+	if !ok1 || !ok2 {
+		return x == y
+	}
+	if Same(x, y) {
 		return true
 	}
 	if ca, ok := ir.AsInt(x); ok {
@@ -66,7 +71,7 @@ func (a *Analyzer) CanProveEqual(x, y ir.Expr) bool {
 		}
 	}
 	sx, sy := a.Simplify(x), a.Simplify(y)
-	if Equal(sx, sy) {
+	if Same(sx, sy) {
 		return true
 	}
 	if !isIndex(sx.DType()) || !isIndex(sy.DType()) {

@@ -10,6 +10,9 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 	if r, ok := q.simp[e]; ok {
 		return r
 	}
+	if q.a.spent() {
+		return e
+	}
 	t := e.DType()
 	if isIndex(t) {
 		s := q.sumOf(e)
@@ -24,6 +27,15 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 	}
 	q.simp[e] = e // a query about e from within its own rewriting
 	r := q.rewrite(e)
+	if t == ir.DBool && len(q.a.lits) > 0 && !q.impure(r) {
+		if truth, ok := q.known(r); ok {
+			r = ir.BoolConst(truth)
+		} else if n := q.negate(r); n != nil {
+			if truth, ok := q.known(n); ok {
+				r = ir.BoolConst(!truth)
+			}
+		}
+	}
 	if r != e && Equal(r, e) {
 		r = e
 	}
@@ -55,13 +67,14 @@ func (q *query) sumOf(e ir.Expr) *sum {
 	}
 	// While e is worked on it is an atom to whoever asks.
 	q.sums[e] = atomSum(e)
+	if q.a.spent() {
+		return q.sums[e]
+	}
 	s := q.makeSum(e)
-	if len(s.terms) == 1 && s.unit() {
+	if s.unit() && !q.impure(s.terms[0].x) {
 		// A value that is known is replaced by it.
-		if t := &s.terms[0]; !q.careful || ir.SideEffect(t.x) <= ir.ReadState {
-			if b := q.sumBound(s); b.IsPoint() {
-				s = constSum(s.t, b.Min)
-			}
+		if b := q.sumBound(s); b.IsPoint() {
+			s = constSum(s.t, b.Min)
 		}
 	}
 	q.sums[e] = s
@@ -69,7 +82,7 @@ func (q *query) sumOf(e ir.Expr) *sum {
 }
 
 func (q *query) makeSum(e ir.Expr) *sum {
-	if q.careful && ir.SideEffect(e) > ir.ReadState {
+	if q.impure(e) {
 		return q.atom(q.rewriteParts(e))
 	}
 	switch e := e.(type) {
@@ -98,10 +111,22 @@ func (q *query) makeSum(e ir.Expr) *sum {
 		}
 	}
 	r := q.rewrite(e)
-	if r == e {
+	switch {
+	case r == e:
 		return atomSum(e)
+	case isChoice(r):
+		return q.atom(r) // its sides are simplified under its condition
 	}
 	return q.asSum(r)
+}
+
+// isChoice reports a Select or an if_then_else.
+func isChoice(e ir.Expr) bool {
+	if _, ok := e.(*ir.Select); ok {
+		return true
+	}
+	_, ok := ir.IsCall(e, "if_then_else")
+	return ok
 }
 
 // atom is an expression as a term of its own.
@@ -167,7 +192,7 @@ func (q *query) minmax(op ir.BinOp, a, b *sum) *sum {
 	other := ir.Min + ir.Max - op
 	for range 2 {
 		if in, ok := ea.(*ir.Binary); ok && (in.Op == op || in.Op == other) {
-			if Equal(in.A, eb) || Equal(in.B, eb) {
+			if Same(in.A, eb) || Same(in.B, eb) {
 				if in.Op == op {
 					return a // min(min(x, y), y)
 				}
@@ -309,9 +334,7 @@ func (q *query) let(e *ir.Let) ir.Expr {
 	default:
 		undo = a.BindValue(e.Var, v)
 	}
-	sub := a.query()
-	sub.careful = q.careful
-	body := sub.simplify(e.Body)
+	body := a.query().simplify(e.Body)
 	undo()
 	a.q = q
 	if inline && !ir.UsesVar(body, func(x *ir.Var) bool { return x == e.Var }) {
@@ -332,7 +355,7 @@ func rebinary(e *ir.Binary, op ir.BinOp, a, b ir.Expr) ir.Expr {
 
 // rewrite simplifies an expression that is no affine operator.
 func (q *query) rewrite(e ir.Expr) ir.Expr {
-	if q.careful && ir.SideEffect(e) > ir.ReadState {
+	if q.impure(e) {
 		return q.rewriteParts(e)
 	}
 	switch e := e.(type) {
@@ -343,11 +366,6 @@ func (q *query) rewrite(e ir.Expr) ir.Expr {
 			}
 			if e.Type.IsUInt() && v.bound.IsPoint() {
 				return ir.IntConst(e.Type, v.bound.Min)
-			}
-		}
-		if e.Type == ir.DBool {
-			if truth, ok := q.known(e); ok {
-				return ir.BoolConst(truth)
 			}
 		}
 		return e
@@ -399,13 +417,31 @@ func (q *query) choose(e ir.Expr, cond, yes, no ir.Expr) ir.Expr {
 		return q.simplify(no)
 	}
 	var y, n ir.Expr
-	if c.DType() == ir.DBool {
-		q.under(c, true, func(q *query) { y = q.simplify(yes) })
-		q.under(c, false, func(q *query) { n = q.simplify(no) })
-	} else {
-		y, n = q.simplify(yes), q.simplify(no)
+	bd, md := unbounded, anyMod
+	whole := integral(e.DType())
+	side := func(arm ir.Expr, out *ir.Expr) func(*query) {
+		return func(q *query) {
+			*out = q.simplify(arm)
+			if !whole {
+				return
+			}
+			// What is known of each side under the condition is kept, since it
+			// cannot be found again without entering it.
+			if b, m := q.bound(*out), q.mod(*out); out == &y {
+				bd, md = b, m
+			} else {
+				bd, md = bd.Hull(b), md.union(m)
+			}
+		}
 	}
-	if Equal(y, n) {
+	if c.DType() == ir.DBool {
+		q.under(c, true, side(yes, &y))
+		q.under(c, false, side(no, &n))
+	} else {
+		side(yes, &y)(q)
+		side(no, &n)(q)
+	}
+	if Same(y, n) {
 		return y
 	}
 	if e.DType() == ir.DBool {
@@ -418,15 +454,20 @@ func (q *query) choose(e ir.Expr, cond, yes, no ir.Expr) ir.Expr {
 			return q.not(&ir.Not{A: c})
 		}
 	}
-	if c == cond && y == yes && n == no {
-		return e
+	r := e
+	if c != cond || y != yes || n != no {
+		if call, ok := e.(*ir.Call); ok {
+			d := *call
+			d.Args = []ir.Expr{c, y, n}
+			r = &d
+		} else {
+			r = &ir.Select{Cond: c, True: y, False: n}
+		}
 	}
-	if call, ok := e.(*ir.Call); ok {
-		r := *call
-		r.Args = []ir.Expr{c, y, n}
-		return &r
+	if whole && q.a.factDepth == 0 {
+		q.bnds[r], q.mds[r] = TypeBound(r.DType()).Intersect(bd), md
 	}
-	return &ir.Select{Cond: c, True: y, False: n}
+	return r
 }
 
 // cast simplifies a conversion. One conversion within another goes when the
@@ -445,13 +486,31 @@ func (q *query) cast(e *ir.Cast) ir.Expr {
 			return &ir.Cast{Type: e.Type, Value: in.Value}
 		}
 	}
-	if r := ir.CastTo(v, e.Type); !isCast(r, e.Type, v) {
+	if r := ir.CastTo(v, e.Type); !isCast(r, e.Type, v) && exactCast(v, r) {
 		return r
 	}
 	if v == e.Value {
 		return e
 	}
 	return &ir.Cast{Type: e.Type, Value: v}
+}
+
+// exactCast reports that folding the conversion of a constant keeps its value:
+// a floating-point constant only stands for what it is written as when its type
+// can represent that.
+func exactCast(from, to ir.Expr) bool {
+	if b, ok := from.(*ir.Broadcast); ok {
+		c, ok := to.(*ir.Broadcast)
+		return ok && exactCast(b.Value, c.Value)
+	}
+	f, ok := to.(*ir.FloatImm)
+	if !ok {
+		return true
+	}
+	if c, ok := from.(*ir.FloatImm); ok && !(finite(c.Value) && representable(c.Type, c.Value)) {
+		return false
+	}
+	return finite(f.Value) && representable(f.Type, f.Value)
 }
 
 func isCast(e ir.Expr, t ir.DType, v ir.Expr) bool {

@@ -37,7 +37,7 @@ func (s *sum) unit() bool { return len(s.terms) == 1 && s.base == 0 && s.terms[0
 
 func (s *sum) isConst() bool { return len(s.terms) == 0 }
 
-func (t *term) sameDigit(u *term) bool { return t.lo == u.lo && t.hi == u.hi && Equal(t.x, u.x) }
+func (t *term) sameDigit(u *term) bool { return t.lo == u.lo && t.hi == u.hi && Same(t.x, u.x) }
 
 func (t *term) plain() bool { return t.lo == 1 && t.hi == 0 }
 
@@ -78,10 +78,22 @@ func (q *query) addRaw(s, o *sum, k int64) *sum {
 			return nil
 		}
 	}
-	if len(s.terms) > 0 && len(o.terms) > 0 {
+	if joinable(s.terms, o.terms) {
 		r = q.merge(r)
 	}
 	return r
+}
+
+// joinable reports that two sums have different digits of one index.
+func joinable(a, b []term) bool {
+	for i := range a {
+		for j := range b {
+			if t, u := &a[i], &b[j]; (t.lo != u.lo || t.hi != u.hi) && Same(t.x, u.x) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // insert adds a term, joining it with the same digit of the same index.
@@ -119,7 +131,7 @@ func (q *query) merge(s *sum) *sum {
 again:
 	for i := range s.terms {
 		for j := range s.terms {
-			if i == j || !Equal(s.terms[i].x, s.terms[j].x) {
+			if i == j || !Same(s.terms[i].x, s.terms[j].x) {
 				continue
 			}
 			t, ok := joinDigits(s.terms[i], s.terms[j])

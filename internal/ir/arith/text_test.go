@@ -145,9 +145,6 @@ func (p *exprReader) primary() ir.Expr {
 	case "Broadcast":
 		n, _ := ir.AsInt(a[1])
 		return &ir.Broadcast{Value: a[0], Lanes: int(n)}
-	case "cast":
-		v := a[0].(*ir.Cast)
-		return v
 	}
 	op := ir.LookupOp(name)
 	if op == nil {
@@ -242,17 +239,23 @@ func read(vars map[string]*ir.Var, src string) ir.Expr {
 	return e
 }
 
+// constrain puts the conditions of a list with semicolons in force.
+func constrain(a *Analyzer, vars map[string]*ir.Var, given string) {
+	if given == "" {
+		return
+	}
+	for _, g := range strings.Split(given, ";") {
+		a.WithConstraint(read(vars, g))
+	}
+}
+
 type textCase struct{ given, in, want string }
 
 func runText(t *testing.T, cases []textCase) {
 	t.Helper()
 	for _, c := range cases {
 		a, vars := testEnv()
-		if c.given != "" {
-			for _, g := range strings.Split(c.given, ";") {
-				a.WithConstraint(read(vars, g))
-			}
-		}
+		constrain(a, vars, c.given)
 		in := read(vars, c.in)
 		got := show(a.Simplify(in))
 		if got != c.want {
