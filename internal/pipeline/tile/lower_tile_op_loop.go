@@ -297,7 +297,7 @@ func (sh *share) indices() ([]ir.Expr, ir.Expr, error) {
 	if !holes {
 		return idx, nil, nil
 	}
-	c, ok := sh.guard([]ir.Expr{linear}, [][]int64{sh.inv}, []int64{stride})
+	c, ok := sh.guard([]ir.Expr{linear}, [][]int64{sh.inv}, []int64{sh.n.points()})
 	if !ok {
 		return nil, nil, fmt.Errorf("the iterations of a thread follow no affine pattern")
 	}

@@ -53,12 +53,35 @@ func flatOffset(b *ir.Buffer, indices []ir.Expr) ir.Expr {
 // groups.
 func (w *widths) at(e ir.Expr, n, l int64) ir.Expr {
 	idx := add(mul(w.group, i32(n)), i32(l))
-	return ir.Substitute(e, func(v *ir.Var) ir.Expr {
+	return distribute(ir.Substitute(e, func(v *ir.Var) ir.Expr {
 		if v == w.v {
 			return ir.CastTo(idx, v.Type)
 		}
 		return v
-	})
+	}))
+}
+
+// distribute moves widening casts from sums and products of indices to their
+// terms, where they cancel; indices do not overflow.
+func distribute(e ir.Expr) ir.Expr {
+	r := ir.Rewriter{PostExpr: func(e ir.Expr) ir.Expr {
+		c, ok := e.(*ir.Cast)
+		if !ok || c.Type != ir.DInt64 || c.Value.DType() != ir.DInt32 {
+			return e
+		}
+		return widen(c.Value)
+	}}
+	return r.Expr(e)
+}
+
+func widen(e ir.Expr) ir.Expr {
+	if b, ok := e.(*ir.Binary); ok {
+		switch b.Op {
+		case ir.Add, ir.Sub, ir.Mul:
+			return ir.NewBinary(b.Op, widen(b.A), widen(b.B))
+		}
+	}
+	return ir.CastTo(e, ir.DInt64)
 }
 
 func (w *widths) uses(e ir.Expr) bool {
