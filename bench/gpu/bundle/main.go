@@ -1,14 +1,15 @@
 // Command bundle gathers what bench/gpu/run.py needs to check and time kernels
 // on a machine that has a GPU and Python but none of this project:
 //
-//	go run ./bench/gpu/bundle [-o DIR] [-only REGEX] [-targets sm_80,sm_90a] [-arch sm_90a] [-ref DIR]
+//	go run ./bench/gpu/bundle [-o DIR] [-only REGEX] [-targets sm_80,sm_90a] [-arch sm_90a] [-ref DIR] [-full DIR]
 //
 // Each kernel of the reference corpus is lowered for each target, compiled with
 // NVRTC for one architecture, and put beside its launch description and its
 // arrays. A kernel that does not lower or compile is listed with the reason,
 // and run.py repeats it. With -ref, cubins of another compiler for the same
 // kernels (a folder with specs.json and cubin/) are added, to be timed in turn
-// with ours.
+// with ours. With -full, kernels at full size are added, for full.py to time
+// against another compiler's and against torch.
 package main
 
 import (
@@ -49,9 +50,9 @@ type failure struct {
 }
 
 type options struct {
-	out, arch, ref string
-	targets        []string
-	only           *regexp.Regexp
+	out, arch, ref, full string
+	targets              []string
+	only                 *regexp.Regexp
 }
 
 func main() {
@@ -59,6 +60,7 @@ func main() {
 	flag.StringVar(&o.out, "o", "bin/bench-gpu", "folder to fill; it is emptied first")
 	flag.StringVar(&o.arch, "arch", "sm_90a", "architecture to compile for")
 	flag.StringVar(&o.ref, "ref", "", "folder with another compiler's specs.json and cubin/")
+	flag.StringVar(&o.full, "full", "", "folder of kernels at full size: inputs/, specs/, cubin/")
 	targets := flag.String("targets", "sm_80,sm_90a", "targets to lower for")
 	only := flag.String("only", "", "regular expression that KERNEL.TARGET must match")
 	flag.Parse()
@@ -88,8 +90,15 @@ func bundle(o options) error {
 	if err := clear(o.out); err != nil {
 		return err
 	}
-	if err := copyFile(filepath.Join(o.out, "run.py"), filepath.Join(root, "bench", "gpu", "run.py")); err != nil {
-		return err
+	for _, script := range []string{"run.py", "full.py"} {
+		if err := copyFile(filepath.Join(o.out, script), filepath.Join(root, "bench", "gpu", script)); err != nil {
+			return err
+		}
+	}
+	if o.full != "" {
+		if err := addFull(nvrtc, o); err != nil {
+			return err
+		}
 	}
 
 	type job struct {
@@ -113,7 +122,7 @@ func bundle(o options) error {
 		wg.Go(func() {
 			gate <- struct{}{}
 			defer func() { <-gate }()
-			j.err = makeCase(nvrtc, j.k, j.target, o.arch, filepath.Join(o.out, "cases", j.id))
+			j.err = makeCase(nvrtc, j.k.Name+".tir", corpus.Text(j.k.Input(j.target)), j.target, o.arch, filepath.Join(o.out, "cases", j.id))
 		})
 	}
 	wg.Wait()
@@ -197,8 +206,8 @@ func clear(dir string) error {
 }
 
 // makeCase lowers and compiles one kernel into dir.
-func makeCase(nvrtc *gpu.NVRTC, k corpus.Kernel, target, arch, dir string) error {
-	out, err := lower(k.Input(target), target)
+func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string) error {
+	out, err := lower(name, text, target)
 	if err != nil {
 		return err
 	}
@@ -229,9 +238,9 @@ func makeCase(nvrtc *gpu.NVRTC, k corpus.Kernel, target, arch, dir string) error
 	return writeFiles(dir, map[string][]byte{"kernel.cu": []byte(out.Source), spec.Cubin: obj.Cubin, "launch.json": js})
 }
 
-// lower runs the default pipeline on a text of the corpus.
-func lower(text, target string) (*pipeline.Output, error) {
-	mod, err := script.ParseString(filepath.Base(text), corpus.Text(text))
+// lower runs the default pipeline on a kernel's text.
+func lower(name, text, target string) (*pipeline.Output, error) {
+	mod, err := script.ParseString(name, text)
 	if err != nil {
 		return nil, err
 	}
