@@ -255,12 +255,12 @@ func (p *printer) defineBuffer(b *ir.Buffer, f *frame) string {
 	return name
 }
 
-// line begins a statement of the innermost scope.
-func (p *printer) line(s ir.Stmt) {
+// line begins a line of the innermost scope, which comes from org.
+func (p *printer) line(org ir.Span) {
 	f := p.top()
 	f.start = len(p.out)
-	if p.marks != nil && s != nil {
-		p.marks = append(p.marks, mark{len(p.out), int32(s.Origin().Line())})
+	if p.marks != nil {
+		p.marks = append(p.marks, mark{len(p.out), int32(org.Line())})
 	}
 	p.indent(f.indent)
 }

@@ -94,7 +94,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 	p.endHead()
 	start := len(p.out)
 	if f.Attrs.Len() > 0 {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("T.func_attr(")
 		p.dict(f.Attrs)
 		p.str(")\n")
@@ -104,7 +104,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 		if b == nil || inlined[b] {
 			continue
 		}
-		p.line(nil)
+		p.line(b.Org)
 		name := p.defineBuffer(b, p.top())
 		p.str(name)
 		p.str(" = ")
@@ -112,7 +112,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 		p.end()
 	}
 	if root := implicitRoot(f.Body); root != nil {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("# " + rootComment + "\n")
 		p.allocs(root)
 		p.body(root.Body)
@@ -120,7 +120,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 		p.body(f.Body)
 	}
 	if len(p.out) == start {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("pass\n")
 	}
 	p.pop()
@@ -208,7 +208,7 @@ func (p *printer) nestedBody(s ir.Stmt) {
 	before := len(p.out)
 	p.body(s)
 	if len(p.out) == before {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("pass\n")
 	}
 }
@@ -218,7 +218,7 @@ func (p *printer) stmt(s ir.Stmt) {
 	case *ir.SeqStmt:
 		p.body(s)
 	case *ir.BufferStore:
-		p.line(s)
+		p.line(s.Org)
 		p.bufRef(s.Buffer)
 		if s.Predicate != nil {
 			p.str(".vstore([")
@@ -237,7 +237,7 @@ func (p *printer) stmt(s ir.Stmt) {
 		p.paste(value)
 		p.end()
 	case *ir.Evaluate:
-		p.line(s)
+		p.line(s.Org)
 		if c, ok := s.Value.(*ir.Call); ok {
 			if c.Op == opRet && len(c.Args) == 1 {
 				p.str("return ")
@@ -258,7 +258,7 @@ func (p *printer) stmt(s ir.Stmt) {
 	case *ir.For:
 		p.forStmt(s)
 	case *ir.IfThenElse:
-		p.line(s)
+		p.line(s.Org)
 		p.str("if ")
 		p.expr(s.Cond, precNone)
 		p.str(":\n")
@@ -269,13 +269,13 @@ func (p *printer) stmt(s ir.Stmt) {
 			p.nested(s, partElse, s.Else)
 		}
 	case *ir.While:
-		p.line(s)
+		p.line(s.Org)
 		p.str("while ")
 		p.expr(s.Cond, precNone)
 		p.str(":\n")
 		p.nested(s, partBody, s.Body)
 	case *ir.Assert:
-		p.line(s)
+		p.line(s.Org)
 		p.str("assert ")
 		p.expr(s.Cond, precNone)
 		p.str(", (")
@@ -286,7 +286,7 @@ func (p *printer) stmt(s ir.Stmt) {
 	case *ir.AllocBuffer:
 		p.alloc(s)
 	case *ir.DeclBuffer:
-		p.line(s)
+		p.line(s.Org)
 		// The name is taken after the fields, as in TVM's printer.
 		fi := len(p.frames) - 1
 		text := p.scratch(func() { p.bufferCall("decl_buffer", s.Buffer, fi, definesNothing) })
@@ -300,7 +300,7 @@ func (p *printer) stmt(s ir.Stmt) {
 }
 
 func (p *printer) bind(s *ir.Bind) {
-	p.line(s)
+	p.line(s.Org)
 	if _, ok := p.vars[s.Var]; ok {
 		p.varRef(s.Var)
 		p.str(" = ")
@@ -320,7 +320,7 @@ func (p *printer) bind(s *ir.Bind) {
 
 // alloc writes `A = T.alloc_buffer(shape, dtype, scope=..)`.
 func (p *printer) alloc(s *ir.AllocBuffer) {
-	p.line(s)
+	p.line(s.Org)
 	b := s.Buffer
 	fi := len(p.frames) - 1
 	if _, ok := p.vars[b.Data]; !ok {
@@ -377,7 +377,7 @@ func (p *printer) alloc(s *ir.AllocBuffer) {
 // scope, else with a block.
 func (p *printer) attrStmt(s *ir.AttrStmt) {
 	concise := p.top().concise
-	p.line(s)
+	p.line(s.Org)
 	var define *ir.Var
 	head := p.scratch(func() {
 		if iv, ok := s.Node.(*ir.IterVar); ok && s.Key == ir.KeyThreadExtent {
@@ -471,7 +471,7 @@ func (p *printer) coversUses(s ir.Stmt, v *ir.Var) bool {
 }
 
 func (p *printer) forStmt(s *ir.For) {
-	p.line(s)
+	p.line(s.Org)
 	p.push(s, partBody, p.top().indent+indentWidth)
 	p.top().head = true
 	p.top().start = p.frames[len(p.frames)-2].start
@@ -590,7 +590,7 @@ func (p *printer) loopHead(s *ir.For) {
 
 func (p *printer) allocs(s *ir.SBlock) {
 	for _, b := range s.AllocBuffers {
-		p.line(nil)
+		p.line(b.Org)
 		p.str(p.defineBuffer(b, p.top()))
 		p.str(" = ")
 		p.bufferCall("sblock_alloc_buffer", b, len(p.frames)-1, mayDefineData)
@@ -598,8 +598,8 @@ func (p *printer) allocs(s *ir.SBlock) {
 	}
 }
 
-func (p *printer) regions(how string, list []ir.BufferRegion) {
-	p.line(nil)
+func (p *printer) regions(how string, list []ir.BufferRegion, org ir.Span) {
+	p.line(org)
 	p.str("T.")
 	p.str(how)
 	p.char('(')
@@ -633,22 +633,22 @@ func (p *printer) region(r *ir.BufferRegion) {
 }
 
 func (p *printer) sblock(s *ir.SBlock) {
-	p.line(s)
+	p.line(s.Org)
 	p.str("with T.sblock(")
 	p.quoted(s.Name)
 	p.str("):\n")
 	p.push(s, partBody, p.top().indent+indentWidth)
 	p.axes(s)
 	if s.Predicate != nil {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("T.where(")
 		p.expr(s.Predicate, precNone)
 		p.str(")\n")
 	}
-	p.regions("reads", s.Reads)
-	p.regions("writes", s.Writes)
+	p.regions("reads", s.Reads, s.Org)
+	p.regions("writes", s.Writes, s.Org)
 	if s.Annotations.Len() > 0 {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("T.sblock_attr(")
 		p.dict(s.Annotations)
 		p.str(")\n")
@@ -656,14 +656,14 @@ func (p *printer) sblock(s *ir.SBlock) {
 	p.allocs(s)
 	for i := range s.MatchBuffers {
 		m := &s.MatchBuffers[i]
-		p.line(nil)
+		p.line(m.Buffer.Org)
 		p.str(p.defineBuffer(m.Buffer, p.top()))
 		p.str(" = ")
 		p.bufferCall("match_buffer", m.Buffer, len(p.frames)-1, mayDefineAll, func() { p.region(&m.Source) })
 		p.end()
 	}
 	if s.Init != nil {
-		p.line(nil)
+		p.line(ir.Span{})
 		p.str("with T.init():\n")
 		p.nested(s, partInit, s.Init)
 	}
@@ -692,7 +692,7 @@ func (p *printer) axes(s *ir.SBlock) {
 		for j < len(s.IterVars) && remaps(j) {
 			j++
 		}
-		p.line(nil)
+		p.line(ir.Span{})
 		if j-i < 2 {
 			p.axis(s.IterVars[i], s.IterValues[i])
 			i++
