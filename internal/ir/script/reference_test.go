@@ -55,9 +55,6 @@ func TestReferenceTexts(t *testing.T) {
 	passes := map[string]*count{}
 	hidden := 0
 	for i, name := range corpus.Files(".tir") {
-		if strings.HasPrefix(name, "foreign-traces/") {
-			continue
-		}
 		text := corpus.Text(name)
 		m, diags := Parse(ir.NewSource(name, text), Options{})
 		if err := diags.Err(); err != nil {
