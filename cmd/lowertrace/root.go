@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"lowertrace/internal/driver"
+)
+
+const rootLong = `lowertrace reads a GPU kernel's IR, lowers it pass by pass to CUDA C, records
+every pass, and shows what each one did.
+
+  lowertrace run kernel.tir           lower a kernel and show each pass's diff
+  lowertrace run --mode both          lower the embedded kernel; diffs and a report`
+
+func newRootCmd(d *driver.Deps) *cobra.Command {
+	s := newSettings()
+	root := &cobra.Command{
+		Use:           "lowertrace",
+		Short:         "Lower GPU kernels to CUDA C and see what every pass did",
+		Long:          rootLong,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return driver.Usagef("%v (see %s --help)", err, cmd.CommandPath())
+	})
+	s.addGlobalFlags(root)
+	root.AddCommand(
+		newRunCmd(d, s, driver.Run),
+		newDiffCmd(d, s, driver.Diff),
+		newShowCmd(d, s, driver.Show),
+		newListCmd(d, s, driver.List),
+		newPruneCmd(d, s, driver.Prune),
+		newPassesCmd(d, s, driver.Passes),
+		newConfigCmd(d, s),
+		newVersionCmd(d),
+	)
+	root.AddCommand(helpTopics()...)
+	return root
+}

@@ -1,0 +1,79 @@
+package driver
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lowertrace/internal/diag"
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/script"
+	"lowertrace/internal/trace"
+)
+
+// EmbeddedKernel is the kernel `run` lowers when no file is given.
+const EmbeddedKernel = "softmax"
+
+//go:embed kernels/softmax.tir
+var embeddedSource string
+
+// input is one kernel file as it was read.
+type input struct {
+	name string // as the user named it
+	stem string // of the script directory
+	key  string // tells inputs of one stem apart
+	src  *ir.Source
+	mod  *ir.IRModule
+}
+
+func (in *input) hash() string {
+	h := sha256.Sum256([]byte(in.src.Text))
+	return hex.EncodeToString(h[:])
+}
+
+// readKernel reads and parses a kernel file; "" is the embedded kernel and "-"
+// standard input. What is wrong with the text is told on stderr.
+func (d *Deps) readKernel(path, traceDir string) (*input, error) {
+	in := &input{name: path}
+	var text string
+	var err error
+	switch path {
+	case "":
+		in.name, in.stem, in.key = EmbeddedKernel+".tir", EmbeddedKernel, trace.EmbeddedKey(EmbeddedKernel)
+		text = embeddedSource
+	case "-":
+		in.name, in.stem, in.key = "stdin", trace.StdinStem, trace.StdinKey
+		if text, err = readInput(d.Stdin); err != nil {
+			return nil, Usagef("standard input: %v", err)
+		}
+	default:
+		base := filepath.Base(path)
+		in.stem = strings.TrimSuffix(base, filepath.Ext(base))
+		in.key = trace.InputKey(traceDir, path)
+		if text, err = readFile(path); err != nil {
+			return nil, openError(path, err)
+		}
+	}
+	in.src = ir.NewSource(in.name, text)
+	var diags *diag.List
+	in.mod, diags = script.Parse(in.src, script.Options{})
+	if diags.Len() > 0 {
+		d.printDiagnostics(diags)
+	}
+	if in.mod == nil || diags.HasErrors() {
+		return nil, reported(ExitUsage)
+	}
+	return in, nil
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readInput(f)
+}

@@ -1,0 +1,44 @@
+package driver
+
+// RunOptions are what `run` was asked for.
+type RunOptions struct {
+	Files          []string // none: the embedded kernel; "-": standard input
+	Mode           Mode
+	Target         string // "": the one bound in the text, else DefaultTarget
+	TargetFromFlag bool
+	Arch           string
+	Pipeline       string
+	PassConfig     []string // KEY=VALUE
+	TraceDir       string
+	CodegenOutput  string // "": beside the runs; a path; or "none"
+	Context        int
+	Host           bool
+	VerifyEach     bool
+	StartAt        string
+	StopAfter      string
+	Skip, Only     []string
+	JSON           bool
+}
+
+// DiffOptions are what `diff` was asked for.
+type DiffOptions struct {
+	Runs          []string // two, or none for the last two
+	TraceDir      string
+	Context       int
+	Host          bool
+	All, Stat     bool
+	Pass          string
+	NameOnly      bool
+	WordDiff      bool
+	IgnoreSpace   bool
+	IgnoreRenames bool
+	JSON          bool
+}
+
+// PassesOptions are what `passes` was asked for.
+type PassesOptions struct {
+	Pipeline string
+	Name     string
+	JSON     bool
+	Options  bool
+}

@@ -1,0 +1,185 @@
+package driver
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"lowertrace/internal/render"
+	"lowertrace/internal/trace"
+)
+
+// ShowOptions are what `show` was asked for.
+type ShowOptions struct {
+	Run, Pass     string // Pass: a record number, NAME, or NAME#k; "" lists the passes
+	TraceDir      string
+	Before, After bool // print that text alone
+	Context       int
+	Host          bool
+	JSON          bool
+}
+
+// ListOptions are what `list` was asked for.
+type ListOptions struct {
+	Dir  string // a trace directory or a script directory
+	JSON bool
+}
+
+// PruneOptions are what `prune` was asked for.
+type PruneOptions struct {
+	Dir  string
+	Keep int
+}
+
+// Show lists a run's passes or prints one record.
+func Show(d *Deps, o ShowOptions) error {
+	run, err := d.openRun(o.Run, o.TraceDir)
+	if err != nil {
+		return err
+	}
+	if o.Pass == "" {
+		if o.JSON {
+			return writeRunJSON(d.Stdout, run)
+		}
+		return d.listPasses(run)
+	}
+	i, err := findRecord(run, o.Pass)
+	if err != nil {
+		return err
+	}
+	rec := run.Records[i]
+	switch {
+	case o.JSON:
+		return writeJSON(d.Stdout, struct {
+			Schema int `json:"record_schema_version"`
+			trace.LowerRecord
+			Before string `json:"before"`
+			After  string `json:"after"`
+		}{1, rec, rec.BeforeText, rec.AfterText})
+	case o.Before:
+		return d.printText(rec.BeforeText, rec.HasBefore, "before", rec.Name)
+	case o.After:
+		return d.printText(rec.AfterText, rec.HasAfter, "after", rec.Name)
+	}
+	t := d.terminal(render.DiffOptions{Context: o.Context, Host: o.Host})
+	rec.Depth, rec.ParentIndex = 0, trace.NoParent // alone, it has no pass around it
+	t.Record(rec)
+	t.Flush()
+	return t.Err()
+}
+
+func (d *Deps) printText(text string, has bool, which, pass string) error {
+	if !has {
+		return Usagef("the text %s %s was not recorded", which, pass)
+	}
+	_, err := io.WriteString(d.Stdout, text)
+	return err
+}
+
+func (d *Deps) listPasses(run *trace.Run) error {
+	w := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
+	phase := ""
+	for i := range run.Records {
+		r := &run.Records[i]
+		if r.Phase != phase {
+			phase = r.Phase
+			fmt.Fprintf(w, "%s\n", render.EscapeLine(phase))
+		}
+		changes := ""
+		if r.Changed {
+			changes = fmt.Sprintf("+%d −%d", r.AddLines, r.DelLines)
+		}
+		fmt.Fprintf(w, "%4d  %*s%s\t%s\t%s\t%s\n", r.Index, 2*r.Depth, "", render.EscapeLine(recordLabel(run, i)), render.Tag(r), changes, render.FormatDuration(r.Duration))
+	}
+	return w.Flush()
+}
+
+// recordLabel is NAME, or NAME#k when the run has several at depth 0.
+func recordLabel(run *trace.Run, i int) string {
+	r := &run.Records[i]
+	total := 0
+	for j := range run.Records {
+		if s := &run.Records[j]; s.Depth == 0 && s.Name == r.Name && s.Phase == r.Phase {
+			total++
+		}
+	}
+	if r.Depth != 0 || total < 2 {
+		return r.Name
+	}
+	return fmt.Sprintf("%s#%d", r.Name, trace.Occurrence(run.Records, i))
+}
+
+// findRecord is the position of the record that a number, a label or an
+// unambiguous name stands for.
+func findRecord(run *trace.Run, name string) (int, error) {
+	if n, err := strconv.Atoi(name); err == nil {
+		for i := range run.Records {
+			if run.Records[i].Index == n {
+				return i, nil
+			}
+		}
+		return 0, Usagef("the run has no record %d; it has %d records", n, len(run.Records))
+	}
+	var hits []int
+	var known []string
+	for i := range run.Records {
+		label := recordLabel(run, i)
+		known = append(known, label)
+		if label == name {
+			return i, nil
+		}
+		if run.Records[i].Name == name {
+			hits = append(hits, i)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return 0, Usagef("the run has no pass %q%s", name, DidYouMean(name, known))
+	case 1:
+		return hits[0], nil
+	}
+	var labels []string
+	for _, i := range hits {
+		labels = append(labels, fmt.Sprintf("%d", run.Records[i].Index))
+	}
+	return 0, Usagef("%s occurs %d times in the run: say its record number, one of %v", name, len(hits), labels)
+}
+
+// List lists runs.
+func List(d *Deps, o ListOptions) error {
+	runs, err := trace.List(o.Dir)
+	if err != nil {
+		return Usagef("%v", err)
+	}
+	if o.JSON {
+		return writeJSON(d.Stdout, map[string]any{"schema_version": 1, "runs": runs})
+	}
+	w := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
+	for _, r := range runs {
+		what := fmt.Sprintf("%d of %d changed", r.Changed, r.Records)
+		if r.Failed != "" {
+			what += ", " + r.Failed + " failed"
+		}
+		if r.Problem != "" {
+			what = r.Problem
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", render.EscapeLine(r.Script), r.ID, r.Target, r.State, render.EscapeLine(what))
+	}
+	return w.Flush()
+}
+
+// Prune removes old runs.
+func Prune(d *Deps, o PruneOptions) error {
+	if o.Keep < 1 {
+		return Usagef("--keep %d: at least one run of each script is kept", o.Keep)
+	}
+	removed, err := trace.Prune(o.Dir, o.Keep)
+	for _, r := range removed {
+		fmt.Fprintf(d.Stdout, "removed %s\n", r)
+	}
+	if err != nil {
+		return Failf("%v", err)
+	}
+	return nil
+}
