@@ -1,0 +1,45 @@
+package device
+
+import (
+	"lowertrace/internal/ir"
+	"lowertrace/internal/pipeline"
+)
+
+// FilterHost and FilterDevice take a module apart.
+//
+// Precondition: LowerDeviceKernelLaunch. Effect: the functions of one side are
+// left, unchanged. Both start from the same module: the pipeline keeps the
+// host's side aside.
+var (
+	FilterHost = &pipeline.Pass{
+		Name:         "Filter",
+		Stage:        stage,
+		Doc:          "keep the host functions or the device functions",
+		Precondition: "Every function belongs to one side (MakePackedAPI, LowerDeviceKernelLaunch).",
+		Effect:       "The first Filter leaves the host functions, which are kept aside; the second, from the same module, leaves the device functions.",
+		Before:       "def k(self_handle, args, num_args, result): ...\ndef k_kernel(A): ...",
+		After:        "def k_kernel(A): ...",
+		Run:          filter(pipeline.IsHostFunc),
+	}
+	FilterDevice = &pipeline.Pass{
+		Name:         "Filter",
+		Stage:        stage,
+		Doc:          FilterHost.Doc,
+		Precondition: FilterHost.Precondition,
+		Effect:       FilterHost.Effect,
+		Before:       FilterHost.Before,
+		After:        FilterHost.After,
+		Run:          filter(pipeline.IsDeviceFunc),
+	}
+)
+
+func filter(keep func(*ir.PrimFunc) bool) func(*pipeline.Context, *ir.IRModule) (*ir.IRModule, error) {
+	return func(_ *pipeline.Context, m *ir.IRModule) (*ir.IRModule, error) {
+		return m.MapFuncs(func(f *ir.PrimFunc) (*ir.PrimFunc, error) {
+			if keep(f) {
+				return f, nil
+			}
+			return nil, nil
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package device
+
+import (
+	"lowertrace/internal/ir"
+	"lowertrace/internal/pipeline"
+)
+
+// LowerHopperIntrin moves tensor maps to the host.
+//
+// Precondition: launch axes are in place; host and device code are still one
+// function. Effect: equal T.create_tma_descriptor calls become one variable
+// BUFFER_desc, made on the host by a packed call before the launch and
+// prefetched by one thread of each block; "tma_descriptor_args" lists them.
+// The attribute is set on every function of a CUDA target, empty where there
+// is no tensor map. Invariant: no T.create_tma_descriptor is left.
+var LowerHopperIntrin = &pipeline.Pass{
+	Name:         "LowerHopperIntrin",
+	Stage:        stage,
+	Doc:          "make tensor maps on the host, once each",
+	Precondition: "Host and device code are one function; the launch axes are in place.",
+	Effect:       "Equal T.create_tma_descriptor calls become one tensor map, made on the host before the launch and prefetched in the kernel. \"tma_descriptor_args\" lists them, empty where there are none.",
+	Before:       "T.tma_load(T.create_tma_descriptor(6, 2, A.data, ...), bar[0], ...)",
+	After:        "A_desc = T.tvm_stack_alloca(\"tvm_ffi_any\", 16)\nT.call_packed(\"__tvm_tensormap_create_tiled\", A_desc, 6, 2, A, ...)\n...\nT.tma_load(A_desc, bar[0], ...)",
+	Run:          pipeline.FuncPass(hasHost, lowerHopper),
+}
+
+// tensorMapAnys is the size of a tensor map in packed values of 8 bytes.
+const tensorMapAnys = 16
+
+var tensorMapMakers = map[string]string{
+	"create_tma_descriptor":        "__tvm_tensormap_create_tiled",
+	"create_tma_im2col_descriptor": "__tvm_tensormap_create_im2col",
+}
+
+func lowerHopper(_ *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
+	type tensorMap struct {
+		call *ir.Call
+		v    *ir.Var
+	}
+	var all []tensorMap
+	args := &ir.Dict{}
+	taken := map[string]int{}
+	var r ir.Rewriter
+	find := func(c *ir.Call) *ir.Var {
+		for _, t := range all {
+			if ir.StructuralEqual(t.call, c) {
+				return t.v
+			}
+		}
+		name := "tensor_map"
+		if len(c.Args) > 2 {
+			if p, ok := c.Args[2].(*ir.Var); ok {
+				name = p.Name + "_desc"
+			}
+		}
+		if n := taken[name]; n > 0 {
+			taken[name]++
+			name = name + "_" + string(rune('0'+n%10))
+		} else {
+			taken[name] = 1
+		}
+		v := ir.NewPointer(name, ir.DUInt8.WithLanes(128), "grid_constant")
+		all = append(all, tensorMap{c, v})
+		list := ir.List{ir.Str(tensorMapMakers[c.Op.Name]), v}
+		for _, a := range c.Args {
+			list = append(list, a)
+		}
+		args = &ir.Dict{Entries: append(args.Entries, ir.DictEntry{Key: v, Value: list})}
+		return v
+	}
+	r.PostExpr = func(e ir.Expr) ir.Expr {
+		if c, ok := e.(*ir.Call); ok && c.Op != nil && tensorMapMakers[c.Op.Name] != "" {
+			return find(c)
+		}
+		return e
+	}
+	// Each launch makes and prefetches the maps it uses.
+	var outer ir.Rewriter
+	outer.PreStmt = func(s ir.Stmt) (ir.Stmt, bool) {
+		a, ok := s.(*ir.AttrStmt)
+		if !ok || a.Key != ir.KeyThreadExtent {
+			return s, false
+		}
+		first := len(all)
+		t := r.Stmt(s)
+		fresh := all[first:]
+		if len(fresh) == 0 {
+			return t, true
+		}
+		var prefetch []ir.Stmt
+		for _, m := range fresh {
+			prefetch = append(prefetch, &ir.Evaluate{Value: ir.NewCall(ir.MustOp("prefetch_tma_descriptor"), m.v), Org: a.Org})
+		}
+		guard := &ir.IfThenElse{Cond: ir.NewCall(ir.MustOp("tl_shuffle_elect"), ir.I32(0)), Then: ir.Seq(prefetch...), Org: a.Org}
+		t = afterAxis(t, "threadIdx.x", guard)
+		var make []ir.Stmt
+		for _, m := range fresh {
+			make = append(make,
+				&ir.Bind{Var: m.v, Value: ir.NewCall(ir.MustOp("tvm_stack_alloca"), ir.Str("tvm_ffi_any"), ir.I32(tensorMapAnys)), Org: a.Org},
+				&ir.Evaluate{Value: &ir.Call{Op: ir.MustOp("call_packed"), Type: ir.DInt32,
+					Args: append([]ir.Expr{ir.Str(tensorMapMakers[m.call.Op.Name]), m.v}, m.call.Args...)}, Org: a.Org})
+		}
+		return ir.Seq(append(make, t)...), true
+	}
+	body := outer.Stmt(f.Body)
+	if len(all) == 0 && f.Attr("tma_descriptor_args") != nil {
+		return f, nil
+	}
+	return f.WithBody(body).WithAttr("tma_descriptor_args", args), nil
+}
+
+// afterAxis puts a statement at the beginning of a launch axis's scope.
+func afterAxis(s ir.Stmt, tag string, put ir.Stmt) ir.Stmt {
+	r := ir.Rewriter{}
+	r.PreStmt = func(s ir.Stmt) (ir.Stmt, bool) {
+		a, ok := s.(*ir.AttrStmt)
+		if !ok || a.Key != ir.KeyThreadExtent {
+			return s, false
+		}
+		iv, ok := a.Node.(*ir.IterVar)
+		if !ok || iv.Tag != tag {
+			return s, false
+		}
+		t := *a
+		t.Body = ir.Seq(put, a.Body)
+		return &t, true
+	}
+	return r.Stmt(s)
+}
