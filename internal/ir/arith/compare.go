@@ -36,10 +36,33 @@ func (q *query) decide(op ir.BinOp, d *sum) (truth, ok bool) {
 	switch {
 	case b.Min == 0 && b.Max == 0:
 		return eq, true
-	case b.Min > 0 || b.Max < 0 || q.sumMod(d).Excludes(0):
+	case b.Min > 0 || b.Max < 0 || q.sumMod(d).Excludes(0) || q.apart(d):
 		return !eq, true
 	}
 	return false, false
+}
+
+// apart reports that d == hi*m + lo with -m < lo < m is not zero because hi is
+// known not to be: it would take a multiple of m from lo to make up for it.
+func (q *query) apart(d *sum) bool {
+	if len(q.a.lits) == 0 {
+		return false
+	}
+	ts := byScale(d.terms)
+	g := int64(0)
+	for i := 0; i < len(ts); i++ {
+		g = gcd(g, ts[i].scale)
+		low := &sum{t: d.t, terms: ts[i+1:], base: d.base}
+		if b := q.rawBound(low); g < 1 || b.Min <= -g || b.Max >= g {
+			continue
+		}
+		hi := (&sum{t: d.t, terms: ts[:i+1]}).divide(g)
+		l, r := place(ir.EQ, hi, hi, &sum{t: d.t})
+		if truth, ok := q.known(&ir.Binary{Op: ir.EQ, A: q.build(l), B: q.build(r)}); ok && !truth {
+			return true
+		}
+	}
+	return false
 }
 
 // plain writes a comparison of two sums as they are.

@@ -1,6 +1,7 @@
 package arith
 
 import (
+	"cmp"
 	"slices"
 
 	"lowertrace/internal/ir"
@@ -74,22 +75,22 @@ func (q *query) mayReplace(s, rest *sum) bool {
 	return q.fits(&sum{t: s.t, terms: s.terms})
 }
 
+// byScale is a copy of terms by descending size of the coefficient.
+func byScale(ts []term) []term {
+	ts = slices.Clone(ts)
+	slices.SortStableFunc(ts, func(a, b term) int {
+		return cmp.Compare(absInt(b.scale), absInt(a.scale))
+	})
+	return ts
+}
+
 // cut finds s == hi*m + lo with m dividing c, where j*m <= lo < (j+1)*m. hi
 // has the terms of large coefficients, divided by m.
 func (q *query) cut(s *sum, c int64) (hi, lo *sum, m, j int64, ok bool) {
 	if len(s.terms) == 0 {
 		return
 	}
-	ts := slices.Clone(s.terms)
-	slices.SortStableFunc(ts, func(a, b term) int {
-		switch x, y := absInt(a.scale), absInt(b.scale); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	ts := byScale(s.terms)
 	// The bounds of the low parts, from the last term up.
 	low := make([]Bound, len(ts)+1)
 	low[len(ts)] = Point(s.base)

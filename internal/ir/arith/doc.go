@@ -23,8 +23,8 @@
 // An affine sum prints its terms by descending coefficient (then by descending
 // divisor, then in order of first appearance), positive terms first, then the
 // constant, with constants on the right of products. A digit of an index x is
-// written x % upper // lower. Comparisons use <, <=, == and != with constants
-// on the right of == and !=; > and >= are turned around.
+// written x % upper // lower. Comparisons use <, <=, == and !=; > and >= are
+// turned around, and a signed constant stands on the right of == and !=.
 //
 // An Analyzer is not safe for concurrent use.
 package arith

@@ -49,7 +49,44 @@ func (q *query) rawBound(s *sum) Bound {
 	for i := range s.terms {
 		b = b.add(q.termBound(&s.terms[i]).scale(s.terms[i].scale))
 	}
+	if len(s.terms) > 1 {
+		b = q.chosenBound(s, b)
+	}
 	return q.tighten(s, b)
+}
+
+// chosenBound improves the bound of a sum with a minimum or a maximum in it,
+// which equals one of its operands: each is put in its place.
+func (q *query) chosenBound(s *sum, b Bound) Bound {
+	if q.a.factDepth >= maxFactDepth {
+		return b
+	}
+	for i := range s.terms {
+		t := &s.terms[i]
+		m, ok := t.x.(*ir.Binary)
+		if !ok || m.Op != ir.Min && m.Op != ir.Max || !t.plain() {
+			continue
+		}
+		if q.a.factSteps++; q.a.factSteps > maxFactSteps {
+			return b
+		}
+		rest := &sum{t: s.t, base: s.base}
+		rest.terms = append(append(rest.terms, s.terms[:i]...), s.terms[i+1:]...)
+		x := q.addRaw(rest, q.asSum(m.A), t.scale)
+		y := q.addRaw(rest, q.asSum(m.B), t.scale)
+		if x == nil || y == nil {
+			continue
+		}
+		q.a.factDepth++
+		bx, by := q.rawBound(x), q.rawBound(y)
+		q.a.factDepth--
+		r := Bound{min(bx.Min, by.Min), min(bx.Max, by.Max)}
+		if (m.Op == ir.Max) == (t.scale > 0) {
+			r = Bound{max(bx.Min, by.Min), max(bx.Max, by.Max)}
+		}
+		b = b.Intersect(r)
+	}
+	return b
 }
 
 // termBound is the interval of a digit, its coefficient not applied.

@@ -148,10 +148,6 @@ func (q *query) binary(e *ir.Binary) ir.Expr {
 		op, a, b = ir.LT, b, a
 	case ir.GE:
 		op, a, b = ir.LE, b, a
-	case ir.EQ, ir.NE:
-		if isConst(a) && !isConst(b) {
-			a, b = b, a
-		}
 	}
 	return rebinary(e, op, a, b)
 }
