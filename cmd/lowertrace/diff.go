@@ -50,5 +50,6 @@ Exit 0: no difference; 1: they differ; 2: bad usage or input.`,
 	f.BoolVarP(&o.IgnoreSpace, "ignore-space", "w", false, "ignore white space")
 	f.BoolVar(&o.IgnoreRenames, "ignore-renames", false, "ignore shifted name suffixes such as x_1 for x_2")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
+	f.StringVar(&o.HTML, "html", "", "also write a side-by-side report to a file")
 	return cmd
 }

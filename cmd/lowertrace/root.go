@@ -32,6 +32,7 @@ func newRootCmd(d *driver.Deps) *cobra.Command {
 		newRunCmd(d, s, driver.Run),
 		newDiffCmd(d, s, driver.Diff),
 		newShowCmd(d, s, driver.Show),
+		newReportCmd(d, s, driver.Report),
 		newListCmd(d, s, driver.List),
 		newPruneCmd(d, s, driver.Prune),
 		newPassesCmd(d, s, driver.Passes),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"lowertrace/internal/render"
@@ -75,6 +76,12 @@ func Diff(d *Deps, o DiffOptions) error {
 	al := trace.Align(runs[0], runs[1])
 	co := render.CompareOptions{All: o.All, Stat: o.Stat, NameOnly: o.NameOnly, Pass: o.Pass}
 	do := render.DiffOptions{Context: o.Context, Host: o.Host, WordDiff: o.WordDiff, IgnoreSpace: o.IgnoreSpace, IgnoreRenames: o.IgnoreRenames}
+	if o.HTML != "" {
+		if err := writeFile(o.HTML, func(f *os.File) error { return render.WriteCompareReport(f, al) }); err != nil {
+			return err
+		}
+		d.notef("wrote %s", o.HTML)
+	}
 	if o.JSON {
 		c, err := render.NewComparison(al, co, do)
 		if err != nil {

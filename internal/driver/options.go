@@ -33,6 +33,7 @@ type DiffOptions struct {
 	IgnoreSpace   bool
 	IgnoreRenames bool
 	JSON          bool
+	HTML          string // file for a side-by-side report
 }
 
 // PassesOptions are what `passes` was asked for.

@@ -182,7 +182,15 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 		cfg.Observers = append(cfg.Observers, term.Observer())
 		term.Start(cfg.Manifest)
 	}
+	var report *reportFile
+	if j.opts.Mode == ModeHTML || j.opts.Mode == ModeBoth {
+		report = &reportFile{}
+		cfg.Observers = append(cfg.Observers, report.observer())
+	}
 	rec := trace.NewRecorder(cfg)
+	if report != nil {
+		report.rec = rec
+	}
 	ins := &recording{rec: rec}
 	c.Instruments = append(c.Instruments, ins)
 
@@ -200,11 +208,23 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 		end.State = trace.StateInterrupted
 	}
 	run := rec.Finish(end)
-	if term != nil {
-		if run.Dir != "" {
+	reportPath := ""
+	if report != nil {
+		var rerr error
+		if reportPath, rerr = report.finish(run); rerr != nil {
+			d.notef("warning: report not written: %v", rerr)
+		}
+	}
+	switch {
+	case term != nil:
+		if reportPath != "" {
+			lines = append(lines, render.SummaryLine{Label: "report", Text: reportPath})
+		} else if run.Dir != "" {
 			lines = append(lines, render.SummaryLine{Label: "run", Text: run.Dir})
 		}
 		term.Finish(run, render.Summary{Lines: lines})
+	case !j.opts.JSON && reportPath != "":
+		fmt.Fprintln(d.Stdout, reportPath)
 	}
 	if j.opts.JSON {
 		if err := writeRunJSON(d.Stdout, run); err != nil {
@@ -216,7 +236,7 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 		return reported(ExitInterrupted)
 	case err != nil && !stopped:
 		return d.passFailed(err)
-	case rec.Failed():
+	case rec.Failed() || report != nil && report.err != nil:
 		return reported(ExitFailed)
 	}
 	return nil
