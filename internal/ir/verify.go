@@ -178,12 +178,34 @@ func (v *verifier) attr(s *AttrStmt) {
 				v.errorf("launch variable %s has no axis", iv.Var.Name)
 			}
 			v.define(iv.Var)
+		} else if r, ok := s.Node.(*CommReducer); ok {
+			v.reducer(r)
 		} else {
 			WalkAttr(s.Node, v.visit)
 		}
 		WalkAttr(s.Value, v.visit)
 		v.stmt(s.Body)
 	})
+}
+
+// reducer checks a combiner, whose operands are defined within it alone.
+func (v *verifier) reducer(r *CommReducer) {
+	if n := len(r.LHS); len(r.RHS) != n || len(r.Result) != n || len(r.Identity) != n {
+		v.errorf("a reducer of %d and %d operands has %d results and %d identities", n, len(r.RHS), len(r.Result), len(r.Identity))
+	}
+	v.scope(func() {
+		for _, list := range [][]*Var{r.LHS, r.RHS} {
+			for _, x := range list {
+				v.define(x)
+			}
+		}
+		for _, e := range r.Result {
+			v.expr(e)
+		}
+	})
+	for _, e := range r.Identity {
+		v.expr(e)
+	}
 }
 
 func (v *verifier) loop(s *For) {
