@@ -61,7 +61,7 @@ func New() *Analyzer { return &Analyzer{vars: map[*ir.Var]*varInfo{}} }
 // it back. What is known of v, if it is not nil, is forgotten: v is about to be
 // bound anew.
 func (a *Analyzer) scope(v *ir.Var) func() {
-	facts, mods, lits := a.facts, a.mods, a.lits
+	facts, mods, lits, q := a.facts, a.mods, a.lits, a.q
 	var old *varInfo
 	if v != nil {
 		if old = a.vars[v]; old != nil {
@@ -78,7 +78,7 @@ func (a *Analyzer) scope(v *ir.Var) func() {
 				a.vars[v] = old
 			}
 		}
-		a.q = nil
+		a.q = q // what was found in this scope holds again
 	}
 }
 
@@ -172,6 +172,7 @@ func (a *Analyzer) BindMod(v *ir.Var, m Mod) func() {
 	}
 	info.mod = info.mod.narrow(makeMod(m.Coeff, m.Base))
 	a.vars[v] = &info
+	q := a.q
 	a.q = nil
 	return func() {
 		if old == nil {
@@ -179,7 +180,7 @@ func (a *Analyzer) BindMod(v *ir.Var, m Mod) func() {
 		} else {
 			a.vars[v] = old
 		}
-		a.q = nil
+		a.q = q
 	}
 }
 
