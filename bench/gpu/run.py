@@ -535,7 +535,7 @@ def worker(ids, pipe, timed):
 def num(v, width, digits=3):
     if v is None:
         return "-".rjust(width)
-    return ("inf" if not math.isfinite(v) else "%.*g" % (digits, v) if abs(v) < 10000 else "%.0f" % v).rjust(width)
+    return ("inf" if not math.isfinite(v) else "%.*g" % (digits, v) if abs(v) < 1e5 else "%.1e" % v).rjust(width)
 
 
 HEAD = "%-34s%-7s%9s%6s%7s%9s%9s%7s  %s" % ("case", "", "worst", "regs", "local", "us", "b2b", "x", "notes")
