@@ -1,6 +1,7 @@
 package script
 
 import (
+	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
 )
@@ -187,7 +188,7 @@ func (b *builder) layout(c *syntax.Call) *ir.Layout {
 	l, isLambda := c.Args[1].(*syntax.Lambda)
 	if !ok || !isLambda || len(l.Params) != len(shape) {
 		if ok {
-			b.errorf(c.Args[1], "expected a function of %d indices", len(shape))
+			b.errorf(c.Args[1], "expected a function of %s", diag.Count(len(shape), "index"))
 		}
 		return nil
 	}
@@ -239,7 +240,7 @@ func (b *builder) fragment(c *syntax.Call) *ir.Fragment {
 	}
 	n := len(shape)
 	if thread == nil || index == nil || len(thread.Params) != n+1 || len(index.Params) != n {
-		b.errorf(c, "expected thread= as a function of %d indices and the replica, and index= as one of the indices", n)
+		b.errorf(c, "expected thread= as a function of %s and the replica, and index= as one without it", diag.Count(n, "index"))
 		return nil
 	}
 	mark := b.open()

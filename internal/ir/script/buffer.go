@@ -1,6 +1,7 @@
 package script
 
 import (
+	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
 )
@@ -114,7 +115,7 @@ func (b *builder) dims(e syntax.Expr, strides bool, buf *ir.Buffer) ([]ir.Expr, 
 		list = []syntax.Expr{e}
 	}
 	if strides && len(list) > 0 && len(list) != len(buf.Shape) {
-		b.errorf(e, "%d strides for %d dimensions", len(list), len(buf.Shape))
+		b.errorf(e, "%s for %s", diag.Count(len(list), "stride"), diag.Count(len(buf.Shape), "dimension"))
 		return nil, false
 	}
 	out := make([]ir.Expr, 0, len(list))

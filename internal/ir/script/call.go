@@ -2,8 +2,10 @@ package script
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 
+	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
 )
@@ -83,7 +85,8 @@ var operatorNames = sync.OnceValue(func() []string {
 	}
 	names = append(names, typeNames...)
 	names = append(names, "attr", "launch_thread", "evaluate", "reads", "writes", "where", "sblock", "sblock_attr",
-		"sblock_alloc_buffer", "alloc_buffer", "decl_buffer", "match_buffer", "Buffer", "func_attr", "init")
+		"sblock_alloc_buffer", "alloc_buffer", "decl_buffer", "match_buffer", "Buffer", "func_attr", "init", "block", "grid", "serial", "parallel",
+		"vectorized", "unroll", "thread_binding")
 	slices.Sort(names)
 	return names
 })
@@ -200,14 +203,18 @@ func (b *builder) opCall(op *ir.Op, c *syntax.Call) ir.Expr {
 }
 
 func (b *builder) arity(op *ir.Op, c *syntax.Call, got int) {
+	want := diag.Count(op.MinArgs, "argument")
 	switch {
 	case op.MaxArgs < 0:
-		b.errorf(c, "%s.%s takes at least %d arguments, %d are given", b.prefix, op.Name, op.MinArgs, got)
-	case op.MinArgs == op.MaxArgs:
-		b.errorf(c, "%s.%s takes %d arguments, %d are given", b.prefix, op.Name, op.MinArgs, got)
-	default:
-		b.errorf(c, "%s.%s takes %d to %d arguments, %d are given", b.prefix, op.Name, op.MinArgs, op.MaxArgs, got)
+		want = "at least " + want
+	case op.MinArgs != op.MaxArgs:
+		want = strconv.Itoa(op.MinArgs) + " to " + diag.Count(op.MaxArgs, "argument")
 	}
+	verb := "are"
+	if got == 1 {
+		verb = "is"
+	}
+	b.errorf(c, "%s.%s takes %s, %d %s given", b.prefix, op.Name, want, got, verb)
 }
 
 // typedConst is T.float16(1.0), T.int64(3), T.bool(True); of other values it
@@ -273,7 +280,7 @@ func (b *builder) typedConst(t ir.DType, c *syntax.Call) ir.Expr {
 	}
 	if v.DType().Lanes != t.Lanes {
 		if !v.DType().IsScalar() {
-			b.errorf(arg, "expected %d lanes, found %d", t.Lanes, v.DType().Lanes)
+			b.errorf(arg, "expected %s, found %d", diag.Count(int(t.Lanes), "lane"), v.DType().Lanes)
 			return nil
 		}
 		return ir.Splat(ir.CastTo(v, t.Scalar()), int(t.Lanes))
@@ -340,7 +347,7 @@ func (b *builder) selectCall(c *syntax.Call) ir.Expr {
 func (b *builder) lanes(e syntax.Expr) (int, bool) {
 	n, ok := b.intConst(e)
 	if ok && (n < 1 || n > ir.MaxLanes) {
-		b.errorf(e, "expected 1 to %d lanes", ir.MaxLanes)
+		b.errorf(e, "the number of lanes must be between 1 and %d", ir.MaxLanes)
 		ok = false
 	}
 	return int(n), ok

@@ -313,7 +313,7 @@ func (b *builder) dimOf(a *syntax.Attr, e *syntax.Index) (ir.Expr, bool) {
 			if i >= 0 && i < int64(len(list)) {
 				return list[i], true
 			}
-			b.errorf(e, "%s.%s has %d entries", buf.Name, a.Name, len(list))
+			b.errorf(e, "%s has %s", buf.Name, diag.Count(len(list), "dimension"))
 		}
 	}
 	return nil, true
@@ -324,7 +324,8 @@ func (b *builder) checkRank(e *syntax.Index, buf *ir.Buffer) bool {
 	if len(e.Indices) == len(buf.Shape) {
 		return true
 	}
-	d := b.errorf(e, "%s has %d dimensions, but %d indices are given", buf.Name, len(buf.Shape), len(e.Indices))
+	d := b.errorf(e, "%s has %s, but is given %s", buf.Name,
+		diag.Count(len(buf.Shape), "dimension"), diag.Count(len(e.Indices), "index"))
 	if buf.Org.IsValid() {
 		d.Notes = append(d.Notes, diag.Note{Span: buf.Org, Message: "shape declared here"})
 	}

@@ -17,8 +17,8 @@ type Options struct{}
 func Parse(src *ir.Source, _ Options) (*ir.IRModule, *diag.List) {
 	diags := &diag.List{}
 	file := syntax.Parse(src, diags)
-	if file == nil {
-		return nil, diags
+	if file == nil || diags.HasErrors() {
+		return nil, diags // what a half-read text means is not worth saying
 	}
 	b := newBuilder(file, diags)
 	m := b.module()

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
 )
@@ -481,7 +482,7 @@ func (b *builder) assignTuple(t *syntax.Tuple, s *syntax.Assign) {
 	}
 	values, ok := s.Value.(*syntax.Tuple)
 	if !ok || len(values.Elts) != len(names) {
-		b.errorf(s.Value, "expected %d declarations such as %s.int32()", len(names), b.prefix)
+		b.errorf(s.Value, "expected %s such as %s.int32()", diag.Count(len(names), "declaration"), b.prefix)
 		return
 	}
 	for i, e := range values.Elts {
@@ -559,7 +560,7 @@ func (b *builder) remap(names []*syntax.Name, kind string, c *syntax.Call) {
 	kinds, ok := b.str(c.Args[0])
 	vars, isList := c.Args[1].(*syntax.List)
 	if !ok || !isList || len(kinds) != len(names) || len(vars.Elts) != len(names) {
-		b.errorf(c, "expected one kind and one loop variable for each of %d names", len(names))
+		b.errorf(c, "expected one kind and one loop variable for each of %s", diag.Count(len(names), "name"))
 		return
 	}
 	for i, n := range names {
@@ -805,7 +806,7 @@ func (b *builder) grid(s *syntax.For, c *syntax.Call) ir.Stmt {
 		targets = t.Elts
 	}
 	if len(targets) != len(c.Args) || len(targets) == 0 {
-		b.errorf(s.Target, "%d variables for a grid of %d dimensions", len(targets), len(c.Args))
+		b.errorf(s.Target, "%s for a grid of %s", diag.Count(len(targets), "variable"), diag.Count(len(c.Args), "dimension"))
 		return nil
 	}
 	loops := make([]*ir.For, len(targets))

@@ -63,7 +63,7 @@ func (p *parser) skipBrackets() {
 // grow sets the height of a node from the greatest height of its children.
 func (p *parser) grow(h int, l Loc) {
 	p.height = h + 1
-	if p.height == MaxHeight {
+	if p.height >= MaxHeight {
 		p.fail(l, "expression has more than %d levels", MaxHeight)
 	}
 }
@@ -307,7 +307,7 @@ func (p *parser) params(end tokenKind, annotations bool) []Param {
 			prm.Kind = VarKeywords
 		}
 		t := p.tok
-		if !p.expect(tName, "of a parameter") {
+		if !p.expect(tName, "for a parameter") {
 			return list
 		}
 		prm.Name = p.text[t.pos:t.end]

@@ -228,19 +228,26 @@ func (l *lexer) indentation() (token, bool) {
 			if len(l.indents) >= maxIndentLevels {
 				l.errorf(start, l.pos, "more than %d nested blocks", maxIndentLevels)
 				l.pos = l.limit
-				return token{}, false
+				return l.tok(tBad, 0), true
 			}
 			l.indents = append(l.indents, indent{col, alt})
 			l.pending = 1
 			return l.deliverIndent(), true
 		}
 		n := 0
+		var left indent
 		for col < l.indents[len(l.indents)-1].col {
+			left = l.indents[len(l.indents)-1]
 			l.indents = l.indents[:len(l.indents)-1]
 			n--
 		}
 		if top := l.indents[len(l.indents)-1]; col != top.col {
+			// Go on as if the line belonged to the block it nearly fits.
 			l.errorf(start, l.pos, "indentation of %d columns matches no enclosing block", col)
+			l.indents = append(l.indents, left)
+			if n++; n == 0 {
+				return token{}, false
+			}
 		} else if alt != top.altCol {
 			l.inconsistent(start)
 		}

@@ -140,6 +140,9 @@ func (p *parser) unexpected(expected string) {
 	}
 	p.failed = true
 	t := p.tok
+	if t.kind == tBad {
+		return // reported by the lexer
+	}
 	if t.kind == tEOF || t.kind == tNewline {
 		if n := len(p.brackets); n > 0 {
 			p.unclosed(p.brackets[n-1])

@@ -335,11 +335,13 @@ func (p *parser) block(after string) []Stmt {
 	}
 	p.advance()
 	if p.tok.kind != tIndent {
-		pos := int(p.prevEnd)
-		if p.text[max(pos-1, 0):pos] == "\n" {
-			pos--
+		if !p.failed {
+			pos := int(p.prevEnd)
+			if p.text[max(pos-1, 0):pos] == "\n" {
+				pos--
+			}
+			p.errorf(pos, pos, "expected an indented block %s", after)
 		}
-		p.errorf(pos, pos, "expected an indented block %s", after)
 		return nil
 	}
 	p.advance()
@@ -365,7 +367,7 @@ func (p *parser) ifStmt(depth int) Stmt {
 	case kwElif:
 		if depth == MaxElifs {
 			p.fail(Loc{p.tok.pos, p.tok.end}, "more than %d branches in one 'if'", MaxElifs)
-			p.resync()
+			p.skipBranches()
 			break
 		}
 		n.Else = []Stmt{p.ifStmt(depth + 1)}
@@ -376,6 +378,18 @@ func (p *parser) ifStmt(depth int) Stmt {
 	}
 	n.Loc = Loc{pos, max(pos, p.prevEnd)}
 	return n
+}
+
+// skipBranches reads the rest of an if without keeping it.
+func (p *parser) skipBranches() {
+	for p.tok.kind == kwElif || p.tok.kind == kwElse {
+		p.failed = false
+		if !p.got(kwElse) {
+			p.advance()
+			p.named()
+		}
+		p.block("after the condition")
+	}
 }
 
 func (p *parser) elseBlock() []Stmt {
@@ -516,7 +530,7 @@ func (p *parser) funcDef(pos int32, decorators []Expr, async bool) Stmt {
 	n := &FuncDef{Decorators: decorators, Async: async}
 	t := p.tok
 	n.NameLoc = Loc{t.pos, t.end}
-	if p.expect(tName, "of the function") {
+	if p.expect(tName, "for the function") {
 		n.Name = p.text[t.pos:t.end]
 		if p.expect(tLParen, "after the function's name") {
 			n.Params = p.params(tRParen, true)
@@ -536,7 +550,7 @@ func (p *parser) classDef(pos int32, decorators []Expr) Stmt {
 	n := &ClassDef{Decorators: decorators}
 	t := p.tok
 	n.NameLoc = Loc{t.pos, t.end}
-	if p.expect(tName, "of the class") {
+	if p.expect(tName, "for the class") {
 		n.Name = p.text[t.pos:t.end]
 		if p.tok.kind == tLParen {
 			c := p.call(&Name{n.NameLoc, n.Name}).(*Call)
