@@ -131,7 +131,9 @@ function textOf(k) {
 
 const isCuda = (e) => e && (e.s === "codegen" || e.ph === "codegen" && e.n === "codegen");
 
-// spots are all states worth naming, in order: the input, then what each pass left.
+// SPOTS are all states worth naming, in order: the input, then what each pass left. side is where
+// the entry's comparison shows the state: a on the left, b on the right.
+let SOURCE = null; // the list's first entry where the run carries its source text
 let SPOTS = [];
 const SPOT_OF = new Map(); // state → position of its first spot
 
@@ -141,15 +143,19 @@ function findSpots() {
     SPOTS.push({ st, entry, side, label });
     if (!SPOT_OF.has(st)) SPOT_OF.set(st, SPOTS.length - 1);
   };
+  // The source is a state of its own unless it is the input's text itself.
+  const input = ENTRIES.find((e) => e.b >= 0);
+  if (SOURCE && !(input && input.b === R.src)) add(R.src, SOURCE, "b", "source");
   for (const e of ENTRIES) {
+    if (e === SOURCE) continue;
     const name = `${e.i} ${passName(e)}`;
     if (R.cmp) {
-      add(e.b, e, "b", `A · ${name}`);
-      add(e.a, e, "a", `B · ${name}`);
+      add(e.b, e, "a", `A · ${name}`);
+      add(e.a, e, "b", `B · ${name}`);
       continue;
     }
-    if (e.b >= 0 && !SPOT_OF.has(e.b)) add(e.b, e, "b", SPOTS.length ? `before ${name}` : "input");
-    if (e.a >= 0 && (!SPOT_OF.has(e.a) || e.c)) add(e.a, e, "a", isCuda(e) ? "CUDA" : `after ${name}`);
+    if (e.b >= 0 && !SPOT_OF.has(e.b)) add(e.b, e, "a", e === input ? "input" : `before ${name}`);
+    if (e.a >= 0 && (!SPOT_OF.has(e.a) || e.c)) add(e.a, e, "b", isCuda(e) ? "CUDA" : `after ${name}`);
   }
 }
 

@@ -298,7 +298,7 @@ function wordMarks(s, t) {
 // lineMap follows the lines of state a into state b: line i became lines lo[i] up to hi[i]. sure
 // tells lines that are equal from those paired by likeness, or by standing in the same gap.
 const MAPS = new Map();
-const GUESS_LINES = 40;
+const GUESS_LINES = 24;
 function lineMap(a, b) {
   const key = a + ":" + b;
   let m = MAPS.get(key);

@@ -47,7 +47,7 @@ function followName(name) {
   const flush = () => { if (quietRun) steps.push({ quiet: quietRun }); quietRun = 0; };
   for (const e of outer()) {
     if (e.b >= 0 && !first) {
-      first = { e, side: "b", st: e.b, lines: hitLines(e.b, h), what: "input" };
+      first = { e, side: "a", st: e.b, lines: hitLines(e.b, h), what: "input" };
       steps.push(first);
     }
     if (e.a < 0 || e.b < 0) continue;
@@ -56,7 +56,7 @@ function followName(name) {
     if (!isCuda(e) && (!before.length && !after.length || bag(e.b, before) === bag(e.a, after))) { quietRun++; continue; }
     flush();
     const what = isCuda(e) ? "cuda" : !before.length ? "appears" : !after.length ? "gone" : "changes";
-    steps.push({ e, side: after.length ? "a" : "b", st: after.length ? e.a : e.b, lines: after.length ? after : before, what, delta: after.length - before.length });
+    steps.push({ e, side: after.length ? "b" : "a", st: after.length ? e.a : e.b, lines: after.length ? after : before, what, delta: after.length - before.length });
   }
   flush();
   drawFollow({ title: F.name, kind: kindOf(F.name, h), steps, src: R.src >= 0 ? hitLines(R.src, h) : [] });
@@ -101,7 +101,7 @@ function chainOf(k) {
   const last = [...es].reverse().find(isCuda) || es[es.length - 1];
   if (!last) return [];
   let path = back(last.a);
-  if (!path.some((e) => e.a === k || e.b === k)) {
+  if (k !== R.src && !path.some((e) => e.a === k || e.b === k)) {
     path = back(k);
     const seen = new Set([k]);
     for (let s = k, e; (e = from.get(s)?.[0]) && !seen.has(e.a); s = e.a) {
@@ -118,7 +118,7 @@ function followLine(k, line, side) {
   F.lines = new Map();
   const path = chainOf(k);
   if (!path.length) path.push({ b: k, a: k, n: V.entry ? V.entry.n : "", i: V.entry ? V.entry.i : 0, self: true });
-  const states = [{ st: path[0].b, e: path[0], side: "b", what: "input" }, ...path.map((e) => ({ st: e.a, e, side: "a", what: isCuda(e) ? "cuda" : "" }))];
+  const states = [{ st: path[0].b, e: path[0], side: "a", what: "input" }, ...path.map((e) => ({ st: e.a, e, side: "b", what: isCuda(e) ? "cuda" : "" }))];
   const org = origins(k);
   const from = k === R.src ? line + 1 : org ? org[line] : 0;
   let exact = false;
@@ -160,14 +160,14 @@ function followLine(k, line, side) {
     quietRun = 0;
     const was = i ? states[i - 1].lines.length : 0;
     const what = s.what || (!s.lines.length ? (was ? "gone" : "quiet") : !was ? "appears" : "changes");
-    if (what === "quiet") { quietRun++; return; }
+    if (what === "quiet" || !s.lines.length && what !== "gone") { quietRun++; return; }
     steps.push({ ...s, what, delta: i ? s.lines.length - was : 0 });
   });
   if (quietRun) steps.push({ quiet: quietRun });
   const src = from > 0 && R.src >= 0 ? [from - 1] : [];
   drawFollow({
     title: from > 0 ? `${R.man.input_name || "source"}:${from}` : `line ${line + 1}`,
-    kind: exact ? "from the statements' origins" : "line",
+    kind: exact ? "by the statements' origins" : `of ${spotLabel(k)}`,
     steps, src, approx: !exact,
     text: from > 0 && R.src >= 0 && from <= ids(R.src).length ? LINES[ids(R.src)[from - 1]] : LINES[ids(k)[line]],
   });

@@ -85,9 +85,6 @@ function pickResult(i) {
   go({ pass: s.entry.key, side: s.side, line: f.line + 1 });
 }
 
-// SOURCE is the list's first item where the run carries its source text.
-let SOURCE = null;
-
 function fillCompare() {
   const opts = SPOTS.map((s, i) => `<option value="${i}">${esc(s.label)}</option>`).join("");
   for (const id of ["cmpa", "cmpb"]) if ($(id).children.length !== SPOTS.length) $(id).innerHTML = opts;
@@ -161,7 +158,7 @@ function drawHead() {
   el.innerHTML = html;
 }
 
-const spotLabel = (k) => (k === R.src ? "source" : SPOT_OF.has(k) ? SPOTS[SPOT_OF.get(k)].label : "nothing");
+const spotLabel = (k) => (SPOT_OF.has(k) ? SPOTS[SPOT_OF.get(k)].label : k >= 0 && k === R.src ? "source" : "nothing");
 
 function sideLabel(side) {
   const e = V.entry, k = stateOf(side);

@@ -31,8 +31,11 @@ function changeRows(m, bl) {
   const rows = [], da = m.ia.subarray(bl.a0, bl.a1), db = m.ib.subarray(bl.b0, bl.b1);
   let i = 0, j = 0;
   for (const [p, q] of [...pairLines(da, db), [da.length, db.length]]) {
-    for (; i < p; i++) rows.push({ t: "del", a: bl.a0 + i, b: -1 });
-    for (; j < q; j++) rows.push({ t: "add", a: -1, b: bl.b0 + j });
+    // Lines without a partner stand side by side as they come.
+    for (; i < p || j < q; ) {
+      const a = i < p ? bl.a0 + i++ : -1, b = j < q ? bl.b0 + j++ : -1;
+      rows.push({ t: a < 0 ? "add" : b < 0 ? "del" : "chg", a, b, loose: true });
+    }
     if (p < da.length) {
       const soft = da[p] === db[q] ? "eol" : keyOf("space", da[p]) === keyOf("space", db[q]) ? "ws" : "chg";
       rows.push({ t: soft, a: bl.a0 + p, b: bl.b0 + q });
@@ -73,8 +76,8 @@ function rowsOf(m, opt) {
           if (rows[i].t !== "chg" && rows[i].t !== "ws" && rows[i].t !== "eol") { push(rows[i++]); continue; }
           let j = i;
           while (j < rows.length && /chg|ws|eol/.test(rows[j].t)) j++;
-          for (let k = i; k < j; k++) push({ t: rows[k].t, side: "a", a: rows[k].a, b: -1, pair: rows[k].b });
-          for (let k = i; k < j; k++) push({ t: rows[k].t, side: "b", a: -1, b: rows[k].b, pair: rows[k].a });
+          for (let k = i; k < j; k++) push({ t: rows[k].t, side: "a", a: rows[k].a, b: -1, pair: rows[k].b, loose: rows[k].loose });
+          for (let k = i; k < j; k++) push({ t: rows[k].t, side: "b", a: -1, b: rows[k].b, pair: rows[k].a, loose: rows[k].loose });
           i = j;
         }
       } else for (const r of rows) push(r);
@@ -96,12 +99,17 @@ function rowsOf(m, opt) {
     }
     for (let k = 0; k < head; k++) eq(k);
     const g0 = head, g1 = len - tail;
-    let hideable = 0;
-    for (let k = g0; k < g1; k++) if (host({ a: bl.a0 + k, b: bl.b0 + k })) hideable++;
-    if (hideable === g1 - g0) hidden.host += hideable; // all of it is host code: one fold, not two
-    else {
-      flushHost();
-      out.push({ t: "gap", a: -1, b: -1, blk: n, n: g1 - g0, g0: bl.a0 + g0, g1: bl.a0 + g1, first, last });
+    // Host code inside the hidden stretch joins its fold instead.
+    for (let k = g0; k < g1; ) {
+      const is = host({ a: bl.a0 + k, b: bl.b0 + k });
+      let e = k + 1;
+      while (e < g1 && host({ a: bl.a0 + e, b: bl.b0 + e }) === is) e++;
+      if (is) hidden.host += e - k;
+      else {
+        flushHost();
+        out.push({ t: "gap", a: -1, b: -1, blk: n, n: e - k, g0: bl.a0 + k, g1: bl.a0 + e, first: first || k > g0, last: last || e < g1 });
+      }
+      k = e;
     }
     for (let k = g1; k < len; k++) eq(k);
   });

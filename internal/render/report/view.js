@@ -146,7 +146,7 @@ function marksFor(r, side) {
   const line = side === "a" ? r.a : r.b;
   const s = lineText(side, line);
   const out = [];
-  if (r.t === "chg" && !V.codegen) {
+  if (r.t === "chg" && !r.loose && !V.codegen) {
     const a = r.side === "b" ? r.pair : r.a, b = r.side === "a" ? r.pair : r.b;
     if (a >= 0 && b >= 0) {
       const key = ids(V.a)[a] + ":" + ids(V.b)[b];
@@ -247,6 +247,7 @@ function scrollToLine(side, line, where) {
 }
 
 function firstVisibleRow() {
+  if (!$("diff").scrollTop) return null;
   const box = $("diff").getBoundingClientRect();
   for (const b of V.blocks) {
     if (!b.live || b.el.getBoundingClientRect().bottom < box.top) continue;
@@ -290,7 +291,7 @@ function nextChange(dir) {
   let at = V.cur;
   if (at < 0) {
     const top = firstVisibleRow();
-    at = top ? rowOfLine(top.side, top.line) - (dir > 0 ? 1 : 0) : -1;
+    at = top ? rowOfLine(top.side, top.line) - (dir > 0 ? 1 : 0) : -1; // at the top: before the first
   }
   const next = dir > 0 ? V.stops.find((s) => s > at) : V.stops.filter((s) => s < at).pop();
   if (next === undefined) return false;
