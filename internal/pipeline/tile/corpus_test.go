@@ -45,7 +45,7 @@ func before(kernel, pass string) (*ir.IRModule, error) {
 		return nil, err
 	}
 	return m.MapFuncs(func(f *ir.PrimFunc) (*ir.PrimFunc, error) {
-		return f.WithBody(restoreAxes(f.Body)), nil
+		return f.WithBody(restoreLayouts(kernel, restoreAxes(f.Body))), nil
 	})
 }
 
@@ -65,6 +65,51 @@ func restoreAxes(s ir.Stmt) ir.Stmt {
 		named.Tag = "blockIdx." + iv.Var.Name[1:2]
 		b.Node = &named
 		return &b
+	}}
+	return r.Stmt(s)
+}
+
+// restoreLayouts puts back the user's layouts that the text hides, as the
+// corpus states them.
+func restoreLayouts(kernel string, s ir.Stmt) ir.Stmt {
+	name := kernel + "/sm_80/layouts.tsv"
+	if !slices.Contains(corpus.Files("/layouts.tsv"), name) {
+		return s
+	}
+	list, err := layouttest.Parse(corpus.Text(name))
+	if err != nil {
+		return s
+	}
+	r := ir.Rewriter{PostStmt: func(s ir.Stmt) ir.Stmt {
+		b, ok := s.(*ir.SBlock)
+		if !ok {
+			return s
+		}
+		d, ok := b.Annotations.Get("layout_map").(*ir.Dict)
+		if !ok {
+			return s
+		}
+		out := &ir.Dict{}
+		for _, e := range d.Entries {
+			name := ""
+			switch k := e.Key.(type) {
+			case *ir.Var:
+				name = k.Name
+			case *ir.Buffer:
+				name = k.Name
+			}
+			if _, hidden := e.Value.(*ir.Hidden); hidden {
+				for _, l := range list {
+					if l.Kind == "buffer" && l.Name == name && l.Map != nil {
+						e.Value = l.Map.IR()
+					}
+				}
+			}
+			out.Entries = append(out.Entries, e)
+		}
+		c := *b
+		c.Annotations = b.Annotations.With("layout_map", out)
+		return &c
 	}}
 	return r.Stmt(s)
 }
@@ -102,7 +147,8 @@ func inferred(kernel string) (*ir.IRModule, map[string]ir.Attr, []loopLayout, er
 			case *ir.SBlock:
 				if d, ok := s.Annotations.Get("layout_map").(*ir.Dict); ok {
 					for _, e := range d.Entries {
-						bufs[e.Key.(*ir.Buffer).Name] = e.Value
+						name, _, _ := strings.Cut(e.Key.(*ir.Buffer).Name, "_1")
+						bufs[name] = e.Value
 					}
 				}
 			case *ir.For:
@@ -138,11 +184,16 @@ func sameFrag(got *ir.Fragment, want *layout.Frag) (*layout.Frag, bool) {
 	return g, g.Equal(want)
 }
 
+// differing counts, by kernel, the layouts that differ from the reference's on
+// purpose: layer_norm's rows are dealt to one warp each, so that its tiles need 24
+// registers instead of 768; the scalar stores of transpose_smem, which its
+// padded tile forces, go to neighbouring banks.
+var differing = map[string]int{"layer_norm": 8, "transpose_smem": 1}
+
 // TestReferenceLayouts compares what LayoutInference chooses with what the
-// reference compiler chose. Differences are listed by kernel and counted; the
-// floor keeps the share from falling.
+// reference compiler chose, as functions.
 func TestReferenceLayouts(t *testing.T) {
-	same, total, failed := 0, 0, 0
+	same, total := 0, 0
 	for _, k := range kernels80() {
 		if !slices.Contains(corpus.Files("/layouts.tsv"), k+"/sm_80/layouts.tsv") {
 			continue
@@ -153,49 +204,59 @@ func TestReferenceLayouts(t *testing.T) {
 		}
 		_, bufs, loops, err := inferred(k)
 		if err != nil {
-			failed++
 			t.Errorf("%s: %v", k, err)
 			continue
 		}
 		nextLoop := 0
+		var diffs []string
 		for _, e := range want {
 			total++
+			d := ""
 			if e.Kind == "loop" {
 				if nextLoop >= len(loops) {
-					t.Logf("%s: loop %s is missing", k, e.Name)
-					continue
-				}
-				l := loops[nextLoop]
-				nextLoop++
-				if g, ok := sameFrag(l.frag, e.Frag); ok {
-					same++
+					d = "is missing"
 				} else {
-					t.Logf("%s: loop %s\n\t got %v %s\n\twant %s", k, e.Name, g, fragText(g), e.Text)
+					d = difference(loops[nextLoop].frag, e)
 				}
+				nextLoop++
+			} else {
+				d = difference(bufs[e.Name], e)
+			}
+			if d == "" {
+				same++
 				continue
 			}
-			switch a := bufs[e.Name].(type) {
-			case *ir.Fragment:
-				if e.Frag != nil {
-					if g, ok := sameFrag(a, e.Frag); ok {
-						same++
-					} else {
-						t.Logf("%s: %s\n\t got %v %s\n\twant %s", k, e.Name, g, fragText(g), e.Text)
-					}
-				}
-			case *ir.Layout:
-				m, err := layout.MapFromIR(a)
-				if err == nil && e.Map != nil && m.SameOffsets(e.Map) {
-					same++
-				} else {
-					t.Logf("%s: %s differs: %s", k, e.Name, e.Text)
-				}
-			default:
-				t.Logf("%s: %s has no layout; want %s", k, e.Name, e.Text)
-			}
+			diffs = append(diffs, fmt.Sprintf("%s %s %s\n\twant %s", e.Kind, e.Name, d, e.Text))
+		}
+		if len(diffs) != differing[k] {
+			t.Errorf("%s: %d layouts differ, %d do so on purpose:\n%s", k, len(diffs), differing[k], strings.Join(diffs, "\n"))
 		}
 	}
-	t.Logf("%d of %d layouts equal, %d kernels failed", same, total, failed)
+	t.Logf("%d of %d layouts equal", same, total)
+	if total < 280 {
+		t.Errorf("only %d layouts compared", total)
+	}
+}
+
+func difference(got ir.Attr, e layouttest.Entry) string {
+	switch a := got.(type) {
+	case *ir.Fragment:
+		if e.Frag == nil {
+			return "is a fragment"
+		}
+		g, ok := sameFrag(a, e.Frag)
+		if !ok {
+			return fmt.Sprintf("is %v, %s", g, fragText(g))
+		}
+	case *ir.Layout:
+		m, err := layout.MapFromIR(a)
+		if err != nil || e.Map == nil || !m.SameOffsets(e.Map) {
+			return "has another layout"
+		}
+	default:
+		return "has no layout"
+	}
+	return ""
 }
 
 func fragText(f *layout.Frag) string {
@@ -214,7 +275,7 @@ func TestReferenceLowering(t *testing.T) {
 			failed = append(failed, k+": inference: "+err.Error())
 			continue
 		}
-		out, err := LowerTileOp.Run(newContext(), m)
+		out, err := lowerAll(m)
 		if err != nil {
 			failed = append(failed, k+": "+err.Error())
 			continue
@@ -240,6 +301,17 @@ func TestReferenceLowering(t *testing.T) {
 func firstLine(s string) string {
 	a, _, _ := strings.Cut(s, "\n")
 	return a
+}
+
+// lowerAll runs the passes after LayoutInference.
+func lowerAll(m *ir.IRModule) (*ir.IRModule, error) {
+	var err error
+	for _, p := range []*pipeline.Pass{ReducerPlanAndMaterialize, LowerTileOp, VerifyReducerConsumed} {
+		if m, err = p.Run(newContext(), m); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // tileLeft names something LowerTileOp must not leave.

@@ -19,7 +19,7 @@ func TestDump(t *testing.T) {
 			fmt.Println(script.Print(m))
 			continue
 		}
-		m, err = LowerTileOp.Run(newContext(), m)
+		m, err = lowerAll(m)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,20 +24,23 @@ const (
 type inferOp struct {
 	stmt         ir.Stmt
 	call         *ir.Call // nil for a parallel loop
+	kind         string   // name of the operator, "parallel" for loops
 	env          env
-	nest         *nest        // parallel loops and operators that become them
-	uses         []*ir.Buffer // register tiles it touches
-	part         *layout.Frag // partition of the nest, once decided
-	pad          bool         // part was planned without register tiles
-	src          *ir.Buffer   // register tile the partition came from
-	done         bool         // gemm: layouts given
-	gemm         gemmArgs     // of a gemm
-	mma          *layout.MMA  // of a gemm
-	red          reduceArgs   // of a reduce
-	kind         string       // name of the operator, "parallel" for loops
-	scan         []*ir.Buffer // shared buffers a scan needs in row-major order
-	fall         bool         // decides only when nothing else did (fill)
 	min, threads int64        // the threads that run it
+	nest         *nest        // parallel loops and operators that become them
+	uses         []*ir.Buffer // register tiles and reducers it touches
+
+	part *layout.Frag // partition of the nest, once decided
+	pad  bool         // part was planned without register tiles
+	src  *ir.Buffer   // register tile the partition came from
+	done bool         // gemm: layouts given
+	fall bool         // decides only when nothing else did (fill)
+
+	gemm            gemmArgs     // of a gemm
+	mma             *layout.MMA  // of a gemm
+	red             reduceArgs   // of a reduce
+	scan            []*ir.Buffer // shared buffers a scan needs in row-major order
+	reducer, result *ir.Buffer   // of a finalize_reducer_v2
 }
 
 // conflict says that an attempt cannot work; another may.
@@ -60,12 +63,11 @@ func (c *conflict) report() error {
 
 // inferer holds the operators and what is known.
 type inferer struct {
-	ctx    *pipeline.Context
-	ops    []*inferOp
-	users  map[*ir.Buffer][]int
-	fixed  map[*ir.Buffer]bool // layouts of the strict level: never replaced
-	from   map[*ir.Buffer]ir.Span
-	blocks map[*ir.Buffer]ir.Span
+	ctx   *pipeline.Context
+	ops   []*inferOp
+	users map[*ir.Buffer][]int
+	fixed map[*ir.Buffer]bool    // layouts of the strict level: never replaced
+	from  map[*ir.Buffer]ir.Span // what decided a layout
 }
 
 // newOp makes the operator of a statement; nil when it takes no part.
@@ -111,6 +113,17 @@ func newOp(s ir.Stmt, e env) (*inferOp, error) {
 			op.use(op.red.src.buf)
 			op.use(op.red.dst.buf)
 		}
+	case "finalize_reducer_v2":
+		for i, b := range []**ir.Buffer{&op.reducer, &op.result} {
+			var r region
+			if r, err = decodeRegion(c.Args[i]); err != nil {
+				break
+			}
+			*b = r.buf
+			op.use(r.buf)
+		}
+	case "reducer_init", "reducer_update":
+		// The updates in parallel loops place a reducer.
 	case "cumsum":
 		for i := range 2 {
 			var r region
@@ -145,10 +158,13 @@ func (op *inferOp) addNestUses() {
 	for _, a := range op.nest.frags {
 		op.use(a.buf)
 	}
+	for _, a := range op.nest.reds {
+		op.use(a.buf)
+	}
 }
 
 func (op *inferOp) use(b *ir.Buffer) {
-	if !isFragment(b) {
+	if !isFragment(b) && !isReducer(b) {
 		return
 	}
 	for _, x := range op.uses {
@@ -174,6 +190,8 @@ func (in *inferer) infer(op *inferOp, lv level, lay *layouts) ([]update, error) 
 		return in.inferGemm(op, lay)
 	case "reduce":
 		return in.inferReduce(op, lv, lay)
+	case "finalize_reducer_v2":
+		return in.inferFinalize(op, lv, lay)
 	case "cumsum":
 		if lv != strict {
 			return nil, nil

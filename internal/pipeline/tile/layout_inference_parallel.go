@@ -83,7 +83,7 @@ func (in *inferer) inferNest(op *inferOp, lv level, lay *layouts) ([]update, err
 	}
 	var out []update
 	for _, b := range op.uses {
-		if lay.frags[b] != nil {
+		if lay.frags[b] != nil || isReducer(b) {
 			continue
 		}
 		f, err := n.complete(b, part)
@@ -92,7 +92,19 @@ func (in *inferer) inferNest(op *inferOp, lv level, lay *layouts) ([]update, err
 		}
 		out = append(out, update{buf: b, frag: f})
 	}
-	op.part, op.pad = part, planned && len(n.frags) == 0
+	for _, b := range op.uses {
+		if !isReducer(b) {
+			continue
+		}
+		f, err := in.placeReducer(op, b, part, lay.frags[b])
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			out = append(out, update{buf: b, frag: f})
+		}
+	}
+	op.part, op.pad = part, planned && len(n.frags)+len(n.reds) == 0
 	return out, nil
 }
 
@@ -115,7 +127,7 @@ func annotatedPart(f *ir.For) *ir.Fragment {
 func (in *inferer) inferConstant(op *inferOp, lay *layouts) ([]update, error) {
 	var out []update
 	for _, b := range op.uses {
-		if lay.frags[b] != nil {
+		if lay.frags[b] != nil || isReducer(b) {
 			continue
 		}
 		zero := true

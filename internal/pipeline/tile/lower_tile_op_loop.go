@@ -172,6 +172,9 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 	if c := sh.replica(); c != nil {
 		guard = and(guard, c)
 	}
+	if body, err = sh.onceEach(body); err != nil {
+		return nil, err
+	}
 	if guard != nil {
 		body = &ir.IfThenElse{Cond: guard, Then: body, Org: n.root.Org}
 	}
@@ -361,6 +364,36 @@ func (sh *share) replica() ir.Expr {
 		return nil
 	}
 	return ir.NewBinary(ir.EQ, e, i32(0))
+}
+
+// onceEach lets statements marked to run once for each iteration run in the
+// thread with the first copy only.
+func (sh *share) onceEach(body ir.Stmt) (ir.Stmt, error) {
+	var first ir.Expr
+	failed := false
+	r := ir.Rewriter{PostStmt: func(s ir.Stmt) ir.Stmt {
+		a, ok := s.(*ir.AttrStmt)
+		if !ok || a.Key != keyMultiplicity {
+			return s
+		}
+		if sh.part.Rep == 1 {
+			return a.Body
+		}
+		if first == nil {
+			e, ok := layout.Fit(sh.part.Copy(), sh.vars, sh.ext)
+			if !ok {
+				failed = true
+				return s
+			}
+			first = ir.NewBinary(ir.EQ, e, i32(0))
+		}
+		return &ir.IfThenElse{Cond: first, Then: a.Body, Org: a.Org}
+	}}
+	out := r.Stmt(body)
+	if failed {
+		return nil, fmt.Errorf("the copies of an iteration follow no affine pattern")
+	}
+	return out, nil
 }
 
 // body is the nest's body with its variables replaced and all layouts applied.

@@ -268,17 +268,7 @@ func exchangeSteps(src *layout.Frag, dim int) ([]lane, error) {
 	if count != 1<<bits.OnesCount64(uint64(mask)) {
 		return nil, fmt.Errorf("the %d threads that hold the parts of a result are no power of two in a regular pattern", count)
 	}
-	var out []lane
-	for mask != 0 {
-		lo := mask & -mask
-		hi := lo
-		for mask&hi != 0 {
-			mask &^= hi
-			hi <<= 1
-		}
-		out = append(out, lane{hi, lo})
-	}
-	return out, nil
+	return maskSteps(mask), nil
 }
 
 // allReduce is the exchange of a value between threads: through shuffles

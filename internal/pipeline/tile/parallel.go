@@ -59,6 +59,7 @@ type nest struct {
 	env env // outside the nest
 
 	frags []*access // accesses to register tiles, in order of appearance
+	reds  []*access // updates of reducers
 	// storesShared and storesFrag say what the body writes; reachesMemory
 	// that it accesses shared or global memory at all.
 	storesShared, storesFrag, reachesMemory bool
@@ -164,14 +165,28 @@ func (n *nest) visit(x ir.Expr, e env) {
 			})
 		}
 	case *ir.Call:
-		if x.Op != nil && len(x.Args) > 0 {
-			if w := pointerWrites(x); w {
-				if ld := pointee(x.Args[0]); ld != nil && !isFragment(ld.Buffer) {
-					n.storesShared = true
-				}
-			}
+		if ld := pointee(x); ld != nil {
+			n.reachesMemory = n.reachesMemory || !isFragment(ld.Buffer)
+		}
+		if pointerWrites(x) && !isFragment(pointee(x.Args[0]).Buffer) {
+			n.storesShared = true
+		}
+		if ld := reducerUpdate(x); ld != nil {
+			a := &access{buf: ld.Buffer, indices: ld.Indices, write: true}
+			n.place(a, e)
+			n.reds = append(n.reds, a)
 		}
 	}
+}
+
+// reducerUpdate is the element a call of T.reducer_update contributes to, nil
+// if it is another call.
+func reducerUpdate(c *ir.Call) *ir.BufferLoad {
+	if c.Op == nil || c.Op.Name != "reducer_update" {
+		return nil
+	}
+	ld, _ := c.Args[0].(*ir.BufferLoad)
+	return ld
 }
 
 // pointerWrites reports calls that write through their first argument.
@@ -370,6 +385,11 @@ func (n *nest) fromBuffer(a *access, f *layout.Frag) (*layout.Frag, error) {
 // complete is the layout of a register tile whose elements lie on the threads
 // that access them.
 func (n *nest) complete(b *ir.Buffer, loop *layout.Frag) (*layout.Frag, error) {
+	return n.covering(b, n.frags, loop)
+}
+
+// covering is complete for a list of accesses.
+func (n *nest) covering(b *ir.Buffer, list []*access, loop *layout.Frag) (*layout.Frag, error) {
 	shape, err := layout.ConstShape(b.Shape)
 	if err != nil {
 		return nil, err
@@ -381,7 +401,7 @@ func (n *nest) complete(b *ir.Buffer, loop *layout.Frag) (*layout.Frag, error) {
 	write := false
 	var at []int64
 	var src *layout.Frag
-	for _, a := range n.frags {
+	for _, a := range list {
 		if a.buf != b {
 			continue
 		}

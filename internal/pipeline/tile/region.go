@@ -76,6 +76,7 @@ func (r region) isFull() bool {
 }
 
 func isFragment(b *ir.Buffer) bool { return b.Scope() == "local.fragment" }
+func isReducer(b *ir.Buffer) bool  { return b.Scope() == "local.reducer" }
 func isShared(b *ir.Buffer) bool   { return pipeline.IsShared(b.Scope()) }
 func isGlobal(b *ir.Buffer) bool   { return b.Scope() == "global" }
 func isLocal(b *ir.Buffer) bool {

@@ -235,11 +235,12 @@ func atomicLoop(c *ir.Call, e env, org ir.Span) (ir.Stmt, error) {
 	}
 	from, to := a.src.indices(a.vars), a.dst.indices(a.vars)
 	value := ir.CastTo(&ir.BufferLoad{Buffer: a.src.buf, Indices: from}, a.dst.buf.Type)
-	ptr := ir.NewCall(ir.MustOp("address_of"), &ir.BufferLoad{Buffer: a.dst.buf, Indices: to})
-	call := ir.NewCall(ir.MustOp(elem), ptr, value)
-	if o, ok := c.Attr("memory_order").(ir.Expr); ok {
-		call.Args = append(call.Args, o)
+	ptr := ir.NewCall(ir.MustOp("access_ptr"), &ir.BufferLoad{Buffer: a.dst.buf, Indices: to}, i32(1), i32(3))
+	order, ok := c.Attr("memory_order").(ir.Expr)
+	if !ok {
+		order = i32(0) // relaxed
 	}
+	call := ir.NewCall(ir.MustOp(elem), ptr, value, order)
 	var body ir.Stmt = &ir.Evaluate{Value: call, Org: org}
 	cond := and(inBounds(a.src.buf, varying(a.src, from), an.CanProve), inBounds(a.dst.buf, varying(a.dst, to), an.CanProve))
 	if cond != nil {
