@@ -119,3 +119,10 @@ func dropUnused(s ir.Stmt, needed map[*ir.Var]bool) ir.Stmt {
 	}}
 	return r.Stmt(s)
 }
+
+// nodes is the size of an expression.
+func nodes(e ir.Expr) int {
+	n := 0
+	ir.WalkExpr(e, func(ir.Expr) bool { n++; return true })
+	return n
+}

@@ -38,9 +38,12 @@ func lowerIntrinsics(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 
 type intrinLowering struct{ *scoped.Rewriter }
 
-// pre lowers x % y == 0: only whether the remainder is zero matters, and the
+// pre lowers pointers, and x % y == 0: only whether the remainder is zero matters, and the
 // truncating one is zero in the same cases.
 func (l *intrinLowering) pre(e ir.Expr) (ir.Expr, bool) {
+	if p, ok := ir.IsCall(e, "tvm_access_ptr"); ok {
+		return l.elementAddress(p)
+	}
 	cmp, ok := e.(*ir.Binary)
 	if !ok || cmp.Op != ir.EQ && cmp.Op != ir.NE || !ir.IsConst(cmp.B, 0) {
 		return e, false
@@ -140,8 +143,6 @@ var halfMath = map[string]string{"fabs": "__habs", "nearbyint": "hrint"}
 func lowerCall(c *ir.Call) ir.Expr {
 	t := c.Type
 	switch c.Op.Name {
-	case "tvm_access_ptr":
-		return elementAddress(c)
 	case "infinity":
 		return ir.Splat(ir.FloatConst(t, math.Inf(1)), int(t.Lanes))
 	case "max_value", "min_value":
@@ -154,9 +155,6 @@ func lowerCall(c *ir.Call) ir.Expr {
 		neg := &ir.Binary{Op: ir.Sub, A: ir.Const(t, 0), B: c.Args[0]}
 		exp := lowerCall(ir.NewCall(ir.MustOp("exp"), neg))
 		return &ir.Binary{Op: ir.Div, A: one, B: &ir.Binary{Op: ir.Add, A: one, B: exp}}
-	case "clamp":
-		lo := &ir.Binary{Op: ir.Max, A: c.Args[0], B: c.Args[1]}
-		return &ir.Binary{Op: ir.Min, A: lo, B: c.Args[2]}
 	case "popcount", "clz":
 		arg := c.Args[0].DType()
 		if !arg.IsInteger() || arg.Bits != 32 && arg.Bits != 64 {
@@ -191,16 +189,17 @@ func pureExtern(t ir.DType, name string, args []ir.Expr) ir.Expr {
 	return ir.NewTypedCall(ir.MustOp("call_pure_extern"), t, all...)
 }
 
-// elementAddress turns a pointer into the address of the element it points to.
-func elementAddress(c *ir.Call) ir.Expr {
+// elementAddress turns a pointer into the address of the element it points to,
+// in a view that ends there.
+func (l *intrinLowering) elementAddress(c *ir.Call) (ir.Expr, bool) {
 	typ, ok := ir.IsCall(c.Args[0], "type_annotation")
 	data, ok2 := c.Args[1].(*ir.Var)
 	if !ok || !ok2 {
-		return c
+		return c, false
 	}
 	off := c.Args[2]
 	view := &ir.Buffer{Name: data.Name, Data: data, Type: typ.Type, Shape: []ir.Expr{ir.NewBinary(ir.Add, off, ir.IntConst(off.DType(), 1))}}
-	return ir.NewCall(ir.MustOp("address_of"), &ir.BufferLoad{Buffer: view, Indices: []ir.Expr{off}})
+	return ir.NewCall(ir.MustOp("address_of"), &ir.BufferLoad{Buffer: view, Indices: []ir.Expr{l.Expr(off)}}), true
 }
 
 // limit is the largest or smallest finite value of a type, nil when it is not

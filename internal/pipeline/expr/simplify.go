@@ -1,7 +1,10 @@
 package expr
 
 import (
+	"math"
+
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/pipeline"
 	"lowertrace/internal/pipeline/scoped"
 )
@@ -48,11 +51,11 @@ func simplifyStmt(body ir.Stmt, fixed map[*ir.Var]bool) ir.Stmt {
 		}
 		return ok
 	}
-	r.PreExpr = func(e ir.Expr) (ir.Expr, bool) { return r.An.Simplify(e), true }
+	r.PreExpr = func(e ir.Expr) (ir.Expr, bool) { return leftToRight(r.An.Simplify(tidy(e))), true }
 	r.PreStmt = func(s ir.Stmt) (ir.Stmt, bool) {
 		switch s := s.(type) {
 		case *ir.IfThenElse:
-			cond := r.An.Simplify(s.Cond)
+			cond := r.Expr(s.Cond)
 			if v, ok := ir.AsInt(cond); ok {
 				if v != 0 {
 					return r.Stmt(s.Then), true
@@ -82,6 +85,12 @@ func simplifyStmt(body ir.Stmt, fixed map[*ir.Var]bool) ir.Stmt {
 		case *ir.Assert:
 			if ir.IsConst(s.Cond, 1) {
 				return nil
+			}
+		case *ir.SBlock:
+			if s.Predicate != nil && ir.IsConst(s.Predicate, 1) {
+				t := *s
+				t.Predicate = nil
+				return &t
 			}
 		case *ir.IfThenElse:
 			if s.Then == nil && s.Else == nil && ir.SideEffect(s.Cond) <= ir.ReadState {
@@ -116,13 +125,104 @@ func keepAssumption(r *scoped.Rewriter, s *ir.AttrStmt) ir.Stmt {
 }
 
 // inlinable reports that uses of v can be replaced by its value: it depends on
-// nothing that may change in between, and v names no memory.
+// nothing that may change in between, and v names no memory. Values other than
+// integers, which are what indices are made of, keep their name unless they are
+// constants or variables: repeating them gives nothing to the analysis.
 func inlinable(v *ir.Var, value ir.Expr, fixed map[*ir.Var]bool) bool {
-	return !v.Type.IsHandle() && !fixed[v] && value.DType() == v.Type && ir.SideEffect(value) == ir.Pure
+	if v.Type.IsHandle() || fixed[v] || value.DType() != v.Type {
+		return false
+	}
+	switch value.(type) {
+	case *ir.IntImm, *ir.FloatImm, *ir.Var:
+		return true
+	}
+	return v.Type.IsInt() && ir.SideEffect(value) == ir.Pure
 }
 
-func nodes(e ir.Expr) int {
-	n := 0
-	ir.WalkExpr(e, func(ir.Expr) bool { n++; return true })
-	return n
+// tidy does what the analyzer, which is about integers and conditions, does
+// not: it puts nested choices with a common alternative into one
+// (if_then_else(a, if_then_else(b, x, y), y) is if_then_else(a and b, x, y)),
+// multiplies infinities, and converts constant ramps.
+func tidy(e ir.Expr) ir.Expr {
+	r := ir.Rewriter{PostExpr: func(e ir.Expr) ir.Expr {
+		switch e := e.(type) {
+		case *ir.Call:
+			return joinChoices(e)
+		case *ir.Binary:
+			x, ok := e.A.(*ir.FloatImm)
+			y, ok2 := e.B.(*ir.FloatImm)
+			if e.Op == ir.Mul && ok && ok2 && x.Type == y.Type {
+				if p := x.Value * y.Value; (math.IsInf(x.Value, 0) || math.IsInf(y.Value, 0)) && math.IsInf(p, 0) {
+					return ir.FloatConst(x.Type, p)
+				}
+			}
+		case *ir.Cast:
+			return castRamp(e)
+		}
+		return e
+	}}
+	return r.Expr(e)
+}
+
+func joinChoices(outer *ir.Call) ir.Expr {
+	if outer.Op == nil || outer.Op.Name != "if_then_else" || outer.Args[0].DType() != ir.DBool {
+		return outer
+	}
+	inner, ok := ir.IsCall(outer.Args[1], "if_then_else")
+	if !ok || inner.Args[0].DType() != ir.DBool || !arith.Equal(inner.Args[2], outer.Args[2]) {
+		return outer
+	}
+	both := &ir.Binary{Op: ir.And, A: outer.Args[0], B: inner.Args[0]}
+	return ir.NewCall(outer.Op, both, inner.Args[1], outer.Args[2])
+}
+
+// castRamp converts a ramp of constants whose lanes fit the new type.
+func castRamp(e *ir.Cast) ir.Expr {
+	r, ok := e.Value.(*ir.Ramp)
+	if !ok || !e.Type.IsInteger() {
+		return e
+	}
+	base, ok := ir.AsInt(r.Base)
+	stride, ok2 := ir.AsInt(r.Stride)
+	if !ok || !ok2 {
+		return e
+	}
+	t := e.Type.Scalar()
+	for _, v := range []int64{base, base + stride*int64(r.Lanes-1), stride} {
+		if ir.WrapInt(t, v) != v || t.IsUInt() && v < 0 {
+			return e
+		}
+	}
+	return &ir.Ramp{Base: ir.IntConst(t, base), Stride: ir.IntConst(t, stride), Lanes: r.Lanes}
+}
+
+// leftToRight regroups chains of And and of Or to the left, without changing
+// the order in which they are evaluated: a and (b and c) is (a and b) and c.
+func leftToRight(e ir.Expr) ir.Expr {
+	r := ir.Rewriter{PostExpr: func(e ir.Expr) ir.Expr {
+		b, ok := e.(*ir.Binary)
+		if !ok || !b.Op.IsLogical() {
+			return e
+		}
+		// Both sides are chains to the left already.
+		var right []ir.Expr
+		x := b.B
+		for {
+			c, ok := x.(*ir.Binary)
+			if !ok || c.Op != b.Op {
+				break
+			}
+			right = append(right, c.B)
+			x = c.A
+		}
+		if len(right) == 0 {
+			return e
+		}
+		var out ir.Expr = &ir.Binary{Op: b.Op, A: b.A, B: x}
+		for i := len(right) - 1; i >= 0; i-- {
+			out = &ir.Binary{Op: b.Op, A: out, B: right[i]}
+		}
+		return out
+	}}
+	return r.Expr(e)
 }

@@ -58,10 +58,22 @@ func injectAssumes(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		}
 	}
 	body := f.Body
+	root, hasRoot := body.(*ir.SBlock)
+	if hasRoot {
+		body = root.Body
+	}
 	for _, d := range dims {
 		msg := fmt.Sprintf("Buffer shape should be greater than or equal to 0: shape `%s` from buffer `%s`", describe(d.expr), strings.Join(d.buffers, "`, `"))
 		cond := &ir.Binary{Op: ir.LE, A: ir.IntConst(d.expr.DType(), 0), B: d.expr}
 		body = &ir.AttrStmt{Node: cond, Key: ir.KeyAssume, Value: ir.Str(msg), Body: body, Org: f.Org}
+	}
+	if hasRoot && len(dims) > 0 {
+		t := *root
+		t.Body = body
+		return &t, nil
+	}
+	if hasRoot {
+		return root, nil
 	}
 	return body, nil
 }

@@ -11,8 +11,8 @@ import (
 //
 // Precondition: no tile operators and no blocks are left. Effect: an access of
 // B[i, j] becomes one of a view of the same memory of the size of B, at
-// i*stride0 + j*stride1, simplified. An index whose value may not fit int32 is
-// computed in int64. Memory of bools is accessed as int8. Invariant: buffers
+// i*stride0 + j*stride1, simplified. An index, or the offset of a pointer, whose
+// value may not fit int32 is computed in int64. Memory of bools is accessed as int8. Invariant: buffers
 // of accesses have one dimension and no strides.
 //
 //	X[bx, tx]  ->  X_1[bx * 256 + tx]
@@ -30,12 +30,28 @@ var FlattenBuffer = &pipeline.Pass{
 type flattener struct {
 	*scoped.Rewriter
 	flat map[*ir.Buffer]*ir.Buffer
+	// data are the pointers to allocated bools and the pointers to int8 that
+	// replace them.
+	data map[*ir.Var]*ir.Var
 	err  error
 }
 
 func flattenBuffers(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
-	fl := &flattener{Rewriter: scoped.New(), flat: map[*ir.Buffer]*ir.Buffer{}}
+	fl := &flattener{Rewriter: scoped.New(), flat: map[*ir.Buffer]*ir.Buffer{}, data: map[*ir.Var]*ir.Var{}}
+	ir.Walk(f.Body, func(s ir.Stmt) bool {
+		if a, ok := s.(*ir.AllocBuffer); ok && a.Buffer.Type.IsBool() {
+			v := a.Buffer.Data
+			fl.data[v] = &ir.Var{Name: v.Name, Type: v.Type, Ptr: &ir.PointerType{Elem: ir.DInt8.WithLanes(int(a.Buffer.Type.Lanes)), Scope: a.Buffer.Scope()}}
+		}
+		return true
+	})
 	fl.PreStmt, fl.PostStmt, fl.PostExpr = fl.pre, fl.stmt, fl.expr
+	fl.Var = func(v *ir.Var) ir.Expr {
+		if w := fl.data[v]; w != nil {
+			return w
+		}
+		return v
+	}
 	body := fl.Stmt(f.Body)
 	return body, fl.err
 }
@@ -52,6 +68,9 @@ func (fl *flattener) buffer(b *ir.Buffer) *ir.Buffer {
 	c := *b
 	if b.Type.IsBool() {
 		c.Type = ir.DInt8.WithLanes(int(b.Type.Lanes))
+	}
+	if w := fl.data[b.Data]; w != nil {
+		c.Data = w
 	}
 	c.Shape, c.Strides = []ir.Expr{fl.size(b)}, nil
 	fl.flat[b] = &c
@@ -115,6 +134,15 @@ func (fl *flattener) stmt(s ir.Stmt) ir.Stmt {
 }
 
 func (fl *flattener) expr(e ir.Expr) ir.Expr {
+	if p, ok := ir.IsCall(e, "tvm_access_ptr"); ok && p.Args[2].DType() == ir.DInt32 {
+		wide := promote(p.Args[2])
+		if fits(fl.An.Bound(wide)) || fits(fl.An.Bound(fl.An.Simplify(wide))) {
+			return e
+		}
+		args := append([]ir.Expr(nil), p.Args...)
+		args[2] = fl.An.Simplify(wide)
+		return &ir.Call{Op: p.Op, Type: p.Type, Args: args, Attrs: p.Attrs}
+	}
 	l, ok := e.(*ir.BufferLoad)
 	if !ok {
 		return e

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"slices"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/pipeline"
 )
@@ -111,7 +113,9 @@ func mergeLaunch(c *pipeline.Context, launch *ir.AttrStmt, alignMap *ir.Dict) (i
 	}
 	merged := ir.NewBuffer("buf_dyn_shmem", ir.DUInt8, "shared.dyn", ir.I32(total))
 	head := []ir.Stmt{&ir.AllocBuffer{Buffer: merged, Org: list[0].alloc.Org}}
-	for _, p := range list {
+	byStart := slices.Clone(list)
+	slices.SortStableFunc(byStart, func(a, b *piece) int { return int(a.start - b.start) })
+	for _, p := range byStart {
 		at := ir.NewCall(ir.MustOp("handle_add_byte_offset"), merged.Data, ir.I32(p.start))
 		head = append(head, &ir.Bind{Var: p.alloc.Buffer.Data, Value: at, Org: p.alloc.Org})
 	}

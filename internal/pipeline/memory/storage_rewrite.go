@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"slices"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/pipeline"
 )
@@ -9,7 +11,8 @@ import (
 // which buffers share an allocation.
 //
 // Precondition: buffers are flat. Effect: allocations move to the beginning of
-// the scope they live in, in the order of first use: the innermost
+// the scope they live in, in the order of first use (a use counts as one of the
+// whole loop or branch beside the allocation): the innermost
 // "lexical_alloc_scope", else the launch. Allocations and views nobody uses
 // are dropped. Buffers in static shared memory of one type, of which one is
 // last used before the other is first used, share an allocation; registers
@@ -34,6 +37,11 @@ type allocation struct {
 	scope ir.Stmt // the AttrStmt at whose beginning it goes; nil: it stays
 	// into is the data pointer of the allocation it shares, nil for its own.
 	into *ir.Var
+	// depth is the number of loops, branches and attributes around it.
+	depth int
+	// first is the number of the statement beside the allocation in which it
+	// is used first.
+	first int
 }
 
 func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
@@ -45,14 +53,21 @@ func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 	var order []*allocation       // by first use
 	placed := map[*ir.Var]bool{}
 	var err error
+	clock := 0
+	var around []int // numbers of the compound statements around
 	use := func(v *ir.Var) {
 		if a := allocs[v]; a != nil && !placed[v] {
 			placed[v] = true
+			a.first = clock
+			if a.depth < len(around) {
+				a.first = around[a.depth]
+			}
 			order = append(order, a)
 		}
 	}
 	var visit func(s, scope ir.Stmt)
 	visit = func(s, scope ir.Stmt) {
+		clock++
 		switch s := s.(type) {
 		case *ir.AttrStmt:
 			if _, isIter := s.Node.(*ir.IterVar); isIter && s.Key == ir.KeyThreadExtent {
@@ -67,7 +82,7 @@ func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 				err = pipeline.Errorf(s.Org, "the memory of %s is allocated twice", s.Buffer.Name)
 				return
 			}
-			a := &allocation{stmt: s, scope: scope}
+			a := &allocation{stmt: s, scope: scope, depth: len(around)}
 			if _, ok := elements(s.Buffer); !ok {
 				a.scope = nil // its size is only known here
 			}
@@ -82,12 +97,17 @@ func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 			return true
 		})
 		touches(s, use)
+		if _, isSeq := s.(*ir.SeqStmt); !isSeq {
+			around = append(around, clock)
+			defer func() { around = around[:len(around)-1] }()
+		}
 		ir.Children(s, func(c ir.Stmt) { visit(c, scope) })
 	}
 	visit(f.Body, nil)
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(order, func(a, b *allocation) int { return a.first - b.first })
 	shareStatic(order)
 	return putAllocations(f.Body, allocs, order, placed, used), nil
 }

@@ -1,0 +1,15 @@
+package expr
+
+import (
+	"testing"
+
+	"lowertrace/internal/pipeline/passtest"
+)
+
+func TestLetInline(t *testing.T) {
+	passtest.Golden(t, LetInline, "testdata/LetInline/*.txtar")
+}
+
+func TestLetInlineReference(t *testing.T) {
+	passtest.Reference(t, LetInline)
+}
