@@ -156,7 +156,9 @@ func CastTo(e Expr, t DType) Expr {
 				return FloatConst(t, float64(c.Value))
 			}
 		case *FloatImm:
-			if t.IsFloat() && t.Bits >= c.Type.Bits {
+			// A constant keeps the digits it was written with; as a value of a
+			// narrower type it is rounded, so it folds only where that is exact.
+			if t == DFloat64 && c.Type == DFloat32 && float64(float32(c.Value)) == c.Value {
 				return FloatConst(t, c.Value)
 			}
 		}
