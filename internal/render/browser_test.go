@@ -321,10 +321,10 @@ func TestBrowserGEMM(t *testing.T) {
 	// Compare any two states.
 	p.open("")
 	p.key("c")
-	p.do(chromedp.SetValue(chromedp.CSS("#cmpa"), "0"))
+	p.do(chromedp.SetValue(chromedp.CSS("#cmpa"), "1"))
 	p.do(chromedp.SetValue(chromedp.CSS("#cmpb"), "3"))
 	p.click("#cmpgo")
-	p.wantText("#head h2", "input to after")
+	p.wantText("#head h2", "input to after 4")
 	p.want(`location.hash.startsWith("#left=")`, "true")
 
 	// Details, help, theme.
