@@ -1,6 +1,8 @@
 package script
 
 import (
+	"slices"
+
 	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
@@ -192,10 +194,10 @@ func (b *builder) declare(name, how string, c *syntax.Call, s syntax.Node) ir.St
 	switch how {
 	case "match_buffer":
 		if param != nil {
-			for _, m := range b.fn.BufferMap {
-				if m.Param == param {
-					b.errorf(c.Args[0], "parameter %s is matched twice", param.Name)
-				}
+			if !slices.Contains(b.fn.Params, param) {
+				b.errorf(c.Args[0], "%s is not a parameter of the function", param.Name)
+			} else if b.fn.BufferOf(param) != nil {
+				b.errorf(c.Args[0], "parameter %s is matched twice", param.Name)
 			}
 			b.fn.BufferMap = append(b.fn.BufferMap, ir.BufferBinding{Param: param, Buffer: buf})
 		} else {

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"slices"
+
 	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
@@ -97,6 +99,11 @@ func (b *builder) function(s *syntax.FuncDef) *ir.PrimFunc {
 	}
 	b.block = nil
 	f.Body = body
+	order := make(map[*ir.Var]int, len(f.Params))
+	for i, v := range f.Params {
+		order[v] = i
+	}
+	slices.SortStableFunc(f.BufferMap, func(x, y ir.BufferBinding) int { return order[x.Param] - order[y.Param] })
 	return f
 }
 
