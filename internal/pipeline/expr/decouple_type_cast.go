@@ -51,7 +51,7 @@ func inMemory(b *ir.Buffer) bool { return b.Scope() == "global" || pipeline.IsSh
 func decouple(c *pipeline.Context, loop *ir.For, made *int) ir.Stmt {
 	store, ok := loop.Body.(*ir.BufferStore)
 	n, isConst := ir.AsInt(loop.Extent)
-	if !ok || !isConst || n < 2 || loop.Step != nil || store.Predicate != nil || !convertsMemory(store) {
+	if !ok || !isConst || n < 2 || loop.Step != nil || store.Predicate != nil || !converts(store, loop.Var) {
 		return nil
 	}
 	varies := func(list []ir.Expr) bool {
@@ -161,9 +161,9 @@ func decouple(c *pipeline.Context, loop *ir.For, made *int) ir.Stmt {
 	}
 }
 
-// convertsMemory reports a conversion between values of different width, or
-// between integers and floats, in the value of a store.
-func convertsMemory(s *ir.BufferStore) bool {
+// converts reports a conversion, in the value of a store, of something that
+// varies with the loop.
+func converts(s *ir.BufferStore, loop *ir.Var) bool {
 	found := false
 	ir.WalkExpr(s.Value, func(e ir.Expr) bool {
 		switch e := e.(type) {
@@ -171,7 +171,9 @@ func convertsMemory(s *ir.BufferStore) bool {
 			return false // conversions of indices do not count
 		case *ir.Cast:
 			from := e.Value.DType()
-			found = found || from.Scalar() != e.Type.Scalar() && !from.IsBool()
+			if from.Scalar() != e.Type.Scalar() && !from.IsBool() && ir.UsesVar(e.Value, func(v *ir.Var) bool { return v == loop }) {
+				found = true
+			}
 		}
 		return !found
 	})

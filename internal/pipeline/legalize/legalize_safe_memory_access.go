@@ -219,13 +219,30 @@ func (g *guard) addresses(call *ir.Call) []ir.Expr {
 			continue
 		}
 		if l, ok := p.Args[0].(*ir.BufferLoad); ok && l.Buffer.Scope() == "global" {
-			for _, c := range g.conditions(l.Buffer, l.Indices) {
+			for _, c := range g.conditions(l.Buffer, pointed(l, p)) {
 				if !contains(out, c) {
 					out = append(out, c)
 				}
 			}
 		}
 	}
+	return out
+}
+
+// pointed is the index of the elements a pointer gives access to: its extent
+// counts along the last dimension as long as it stays within it.
+func pointed(l *ir.BufferLoad, p *ir.Call) []ir.Expr {
+	if p.Op.Name != "access_ptr" || len(l.Indices) == 0 {
+		return l.Indices
+	}
+	last := len(l.Indices) - 1
+	n, ok := ir.AsInt(p.Args[1])
+	size, ok2 := ir.AsInt(l.Buffer.Shape[last])
+	if !ok || n < 2 || n > ir.MaxLanes || ok2 && n > size || !l.Indices[last].DType().IsScalar() {
+		return l.Indices
+	}
+	out := append([]ir.Expr(nil), l.Indices...)
+	out[last] = &ir.Ramp{Base: out[last], Stride: ir.IntConst(out[last].DType(), 1), Lanes: int(n)}
 	return out
 }
 

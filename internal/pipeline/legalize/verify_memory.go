@@ -37,11 +37,6 @@ func verifyMemory(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		if err != nil {
 			return
 		}
-		if a, ok := s.(*ir.AttrStmt); ok {
-			if iv, ok := a.Node.(*ir.IterVar); ok && a.Key == ir.KeyThreadExtent && isLaunchAxis(iv.Tag) {
-				return
-			}
-		}
 		if st, ok := s.(*ir.BufferStore); ok {
 			err = pipeline.Errorf(st.Org, "%s is accessed by the host: the store stands outside every launch", st.Buffer.Name)
 			return
@@ -52,6 +47,11 @@ func verifyMemory(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 			}
 			return err == nil
 		})
+		if a, ok := s.(*ir.AttrStmt); ok {
+			if iv, ok := a.Node.(*ir.IterVar); ok && a.Key == ir.KeyThreadExtent && isLaunchAxis(iv.Tag) {
+				return // what follows is device code; the extent is not
+			}
+		}
 		ir.Children(s, visit)
 	}
 	if f.Body != nil {

@@ -49,7 +49,9 @@ const maxElements = 1 << 40
 // lives gives, for each pointer of interest, the statements between which its
 // memory is in use, as numbers in program order. A use within a loop extends
 // to the whole of the outermost loop that is inside scope, for what one
-// iteration leaves the next may read.
+// iteration leaves the next may read. It extends to the whole of a branch with
+// an else, and of a warp-specialized region, for threads may run both sides at
+// the same time.
 func lives(scope ir.Stmt, interesting func(*ir.Var) bool) map[*ir.Var]interval {
 	out := map[*ir.Var]interval{}
 	clock := 0
@@ -73,11 +75,7 @@ func lives(scope ir.Stmt, interesting func(*ir.Var) bool) map[*ir.Var]interval {
 				loop[v] = true
 			}
 		})
-		switch s.(type) {
-		case *ir.For, *ir.While:
-			if loop != nil {
-				break
-			}
+		if loop == nil && atOnce(s) {
 			from, inside := clock, map[*ir.Var]bool{}
 			touches(s, func(v *ir.Var) {
 				if interesting(v) {
@@ -97,6 +95,20 @@ func lives(scope ir.Stmt, interesting func(*ir.Var) bool) map[*ir.Var]interval {
 		visit(scope, nil)
 	}
 	return out
+}
+
+// atOnce reports statements whose parts may run again, or side by side, before
+// the statement ends.
+func atOnce(s ir.Stmt) bool {
+	switch s := s.(type) {
+	case *ir.For, *ir.While:
+		return true
+	case *ir.IfThenElse:
+		return s.Else != nil
+	case *ir.AttrStmt:
+		return s.Key == ir.KeyWarpSpecialization
+	}
+	return false
 }
 
 // interval is a closed range of statement numbers.
