@@ -226,7 +226,7 @@ func (gm *gemmLowering) operand(r region, isA bool, allocs *[]*ir.Buffer, loads 
 	k0 := mul(gm.ki, i32(m.MicroK))
 	element := func(ds, dk ir.Expr) *ir.BufferLoad {
 		row, col := add(s0, ds), add(k0, dk)
-		if isA == m.TransA { // stored with the depth as its rows
+		if isA && m.TransA || !isA && !m.TransB { // stored with the depth as its rows
 			row, col = col, row
 		}
 		n := len(r.min)
