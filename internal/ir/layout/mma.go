@@ -138,6 +138,22 @@ func wrapped(e ir.Expr, n, extent int64) ir.Expr {
 	return imod(e, n)
 }
 
+// blockOf is e // n, 0 when there is but one block below extent.
+func blockOf(e ir.Expr, n, extent int64) ir.Expr {
+	if n >= extent {
+		return ir.I32(0)
+	}
+	return idiv(e, n)
+}
+
+// copies is the thread offset of a copy, 0 when there is but one.
+func copies(n, stride int64) ir.Expr {
+	if n == 1 {
+		return ir.I32(0)
+	}
+	return imul(Rep, stride)
+}
+
 // C is the accumulator: element (i, j) of a 16x8 tile lies in lane
 // i%8*4 + j/2, register i/8*2 + j%2 (PTX ISA, "Matrix fragments for
 // mma.m16n8k16": c0..c3). Warps are numbered down the rows first.
@@ -145,9 +161,9 @@ func (g *MMA) C(min, extent int64) (*Frag, error) {
 	i, j := ir.Expr(Var(0)), ir.Expr(Var(1))
 	rows, cols := g.M/g.WarpM, g.N/g.WarpN
 	thread := isum(
-		imul(idiv(j, cols), g.WarpM*warpSize), imul(idiv(i, rows), warpSize),
+		imul(blockOf(j, cols, g.N), g.WarpM*warpSize), imul(blockOf(i, rows, g.M), warpSize),
 		imul(imod(i, 8), 4), idiv(imod(j, 8), 2))
-	tileC := imul(idiv(wrapped(i, rows, g.M), rowsPerMMA), g.ColTiles*g.LocalC)
+	tileC := imul(blockOf(wrapped(i, rows, g.M), rowsPerMMA, rows), g.ColTiles*g.LocalC)
 	index := isum(tileC,
 		imul(idiv(wrapped(j, cols, g.N), 8), 4),
 		imul(idiv(imod(i, 16), 8), 2), imod(j, 2))
@@ -181,8 +197,8 @@ func (g *MMA) A(min, extent int64) (*Frag, error) {
 	}
 	lane, reg := g.operand(s, k, true)
 	rows := g.M / g.WarpM
-	thread := isum(imul(Rep, g.WarpM*warpSize), imul(idiv(s, rows), warpSize), lane)
-	index := isum(imul(idiv(k, g.MicroK), g.RowTiles*g.LocalA), imul(idiv(wrapped(s, rows, g.M), rowsPerMMA), g.LocalA), reg)
+	thread := isum(copies(g.WarpN, g.WarpM*warpSize), imul(blockOf(s, rows, g.M), warpSize), lane)
+	index := isum(imul(idiv(k, g.MicroK), g.RowTiles*g.LocalA), imul(blockOf(wrapped(s, rows, g.M), rowsPerMMA, rows), g.LocalA), reg)
 	return NewFrag(shape, g.WarpN, thread, index, min, extent)
 }
 
@@ -195,8 +211,8 @@ func (g *MMA) B(min, extent int64) (*Frag, error) {
 	}
 	lane, reg := g.operand(s, k, false)
 	cols := g.N / g.WarpN
-	thread := isum(imul(idiv(s, cols), g.WarpM*warpSize), imul(Rep, warpSize), lane)
-	index := isum(imul(idiv(k, g.MicroK), g.ColTiles*g.LocalB), imul(idiv(wrapped(s, cols, g.N), g.MicroN), g.LocalB), reg)
+	thread := isum(imul(blockOf(s, cols, g.N), g.WarpM*warpSize), copies(g.WarpM, warpSize), lane)
+	index := isum(imul(idiv(k, g.MicroK), g.ColTiles*g.LocalB), imul(blockOf(wrapped(s, cols, g.N), g.MicroN, cols), g.LocalB), reg)
 	return NewFrag(shape, g.WarpM, thread, index, min, extent)
 }
 

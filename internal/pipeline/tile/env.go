@@ -54,6 +54,14 @@ func (e env) assume(cond ir.Expr) env {
 
 // narrow tightens the bounds of tx by comparisons with constants.
 func (e *env) narrow(cond ir.Expr) {
+	if n, ok := cond.(*ir.Not); ok {
+		if b, ok := n.A.(*ir.Binary); ok {
+			if op, ok := opposite[b.Op]; ok {
+				e.narrow(&ir.Binary{Op: op, A: b.A, B: b.B})
+			}
+		}
+		return
+	}
 	b, ok := cond.(*ir.Binary)
 	if !ok || e.tx == nil {
 		if c, ok := ir.IsCall(cond, "likely"); ok {
@@ -106,6 +114,9 @@ func (e *env) narrow(cond ir.Expr) {
 		e.lo, e.hi = max(e.lo, n*scale), min(e.hi, (n+1)*scale)
 	}
 }
+
+// opposite is the comparison that holds when another does not.
+var opposite = map[ir.BinOp]ir.BinOp{ir.LT: ir.GE, ir.GE: ir.LT, ir.GT: ir.LE, ir.LE: ir.GT}
 
 // bounds is the range of threads that run here: first and number.
 func (e env) bounds() (min, extent int64) {

@@ -220,6 +220,21 @@ func (in *inferer) infer(op *inferOp, lv level, lay *layouts) ([]update, error) 
 	if op.nest == nil || op.fall && lv != free {
 		return nil, nil
 	}
+	if op.kind == "transpose" && lv == common {
+		var out []update
+		for _, x := range op.call.Args[:2] {
+			r, err := decodeRegion(x)
+			if err != nil {
+				return nil, opError(op.stmt, op.call, err)
+			}
+			if m := swizzled(r.buf, lay); m != nil {
+				out = append(out, update{buf: r.buf, m: m})
+			}
+		}
+		if len(out) > 0 {
+			return out, nil
+		}
+	}
 	return in.inferNest(op, lv, lay)
 }
 

@@ -408,11 +408,7 @@ func (lw *lowerer) operator(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	case "fill":
 		return lw.fill(s, c, e)
 	case "transpose":
-		loop, err := transposeLoop(c, e, s.Origin())
-		if err != nil {
-			return nil, err
-		}
-		return lw.simt(s, loop, e)
+		return lw.transpose(s, c, e)
 	case "atomicadd", "atomicmax", "atomicmin":
 		loop, err := atomicLoop(c, e, s.Origin())
 		if err != nil {

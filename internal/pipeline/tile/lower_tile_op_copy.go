@@ -2,6 +2,7 @@ package tile
 
 import (
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/layout"
 )
 
 // copy lowers T.copy. Copies that a pipeline manages, and T.async_copy, from
@@ -18,6 +19,11 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	}
 	if isLocal(a.src.buf) || isLocal(a.dst.buf) {
 		return lw.ownCopy(a, loop, e)
+	}
+	if isFragment(a.src.buf) && isFragment(a.dst.buf) && a.src.isFull() && a.dst.isFull() {
+		if out := lw.moveRegisters(a, e, s.Origin()); out != nil {
+			return out, nil
+		}
 	}
 	explicit := c.Op.Name == "async_copy"
 	if n, ok := ir.AttrInt(c.Attr("is_async_copy")); ok && n != 0 {
@@ -66,6 +72,29 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 		out = ir.Seq(out, &ir.Evaluate{Value: ir.NewCall(ir.MustOp("ptx_commit_group")), Org: s.Origin()})
 	}
 	return out, nil
+}
+
+// moveRegisters copies a fragment to one on fewer of its threads by going over
+// the source's registers, so that no register number depends on the thread.
+// It is nil where the plain copy needs no such number, or threads would have to
+// exchange elements.
+func (lw *lowerer) moveRegisters(a copyArgs, e env, org ir.Span) ir.Stmt {
+	lw.known(a.src.buf)
+	lw.known(a.dst.buf)
+	src, dst := lw.lay.frags[a.src.buf], lw.lay.frags[a.dst.buf]
+	if src == nil || dst == nil || src.Regs <= dst.Regs || !sameExprs(a.src.buf.Shape, a.dst.buf.Shape) || !layout.Contains(src, dst, nil, nil) {
+		return nil
+	}
+	iv := &ir.Var{Name: "i", Type: ir.DInt32}
+	w, err := deliver(src, dst, iv, e.thread())
+	if err != nil || w.cond == nil || ir.UsesVar(w.reg, func(v *ir.Var) bool { return v == e.tx }) {
+		return nil
+	}
+	from, to := lw.buffer(a.src.buf), lw.buffer(a.dst.buf)
+	var body ir.Stmt = &ir.BufferStore{Buffer: to, Indices: []ir.Expr{w.reg},
+		Value: ir.CastTo(&ir.BufferLoad{Buffer: from, Indices: []ir.Expr{iv}}, to.Type), Org: org}
+	body = &ir.IfThenElse{Cond: w.cond, Then: body, Org: org}
+	return &ir.For{Var: iv, Min: i32(0), Extent: i32(src.Regs), Kind: ir.Unrolled, Body: body, Org: org}
 }
 
 // cpAsync turns the store of a loaded element into cp.async of v elements
