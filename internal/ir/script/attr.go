@@ -156,7 +156,7 @@ func (b *builder) iterVar(c *syntax.Call) *ir.IterVar {
 	}
 	iv := &ir.IterVar{Var: v}
 	if name, r := b.tirCall(c.Args[1]); r != nil && name == "Range" && len(r.Args) == 2 {
-		lo, hi := b.expr(r.Args[0]), b.expr(r.Args[1])
+		lo, hi := b.integer(r.Args[0]), b.integer(r.Args[1])
 		if lo == nil || hi == nil {
 			return nil
 		}
@@ -195,7 +195,7 @@ func (b *builder) layout(c *syntax.Call) *ir.Layout {
 	mark := b.open()
 	defer b.close(mark)
 	vars := b.lambdaVars(l, nil)
-	fwd, ok := b.exprList(l.Body)
+	fwd, ok := b.integers(l.Body)
 	if !ok {
 		return nil
 	}
@@ -223,11 +223,11 @@ func (b *builder) fragment(c *syntax.Call) *ir.Fragment {
 		case "index":
 			index, _ = k.Value.(*syntax.Lambda)
 		case "replicate":
-			if f.Replicate = b.expr(k.Value); f.Replicate == nil {
+			if f.Replicate = b.integer(k.Value); f.Replicate == nil {
 				return nil
 			}
 		case "threads":
-			ends, ok := b.exprList(k.Value)
+			ends, ok := b.integers(k.Value)
 			if !ok || len(ends) != 2 {
 				b.errorf(k, "expected threads=(begin, end)")
 				return nil
@@ -247,13 +247,13 @@ func (b *builder) fragment(c *syntax.Call) *ir.Fragment {
 	defer b.close(mark)
 	vars := b.lambdaVars(thread, nil)
 	f.Vars, f.Rep = vars[:n], vars[n]
-	if f.Thread = b.expr(thread.Body); f.Thread == nil {
+	if f.Thread = b.integer(thread.Body); f.Thread == nil {
 		return nil
 	}
 	for i := range index.Params { // the same indices, by whatever names
 		b.define(index.Params[i].Name, binding{v: f.Vars[i], loc: index.Params[i].Loc})
 	}
-	if f.Index, ok = b.exprList(index.Body); !ok {
+	if f.Index, ok = b.integers(index.Body); !ok {
 		return nil
 	}
 	return f

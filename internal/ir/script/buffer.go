@@ -77,7 +77,7 @@ func (b *builder) buffer(name string, c *syntax.Call, args []syntax.Expr, loc sy
 		ok = ok && good
 	}
 	if e := get(4); e != nil {
-		buf.ElemOffset = b.expr(e)
+		buf.ElemOffset = b.integer(e)
 		ok = ok && buf.ElemOffset != nil
 	}
 	if e := get(6); e != nil {
@@ -127,13 +127,8 @@ func (b *builder) dims(e syntax.Expr, strides bool, buf *ir.Buffer) ([]ir.Expr, 
 			out = append(out, &ir.Var{Name: s.Value, Type: ir.DInt32})
 			continue
 		}
-		x := b.expr(d)
+		x := b.integer(d)
 		if x == nil {
-			ok = false
-			continue
-		}
-		if t := x.DType(); !t.IsInteger() || !t.IsScalar() {
-			b.errorf(d, "expected an integer, found %s", t)
 			ok = false
 			continue
 		}
@@ -281,7 +276,7 @@ func (b *builder) region(e syntax.Expr) (ir.BufferRegion, bool) {
 	for i, d := range x.Indices {
 		s, isSlice := d.(*syntax.Slice)
 		if !isSlice {
-			v := b.expr(d)
+			v := b.integer(d)
 			if v == nil {
 				return r, false
 			}
@@ -305,12 +300,12 @@ func zeroOf(e ir.Expr) ir.Expr { return ir.IntConst(e.DType(), 0) }
 
 func (b *builder) sliceEnds(s *syntax.Slice, dim ir.Expr) (lo, hi ir.Expr, ok bool) {
 	if s.Lo != nil {
-		lo = b.expr(s.Lo)
+		lo = b.integer(s.Lo)
 	} else {
 		lo = zeroOf(dim)
 	}
 	if s.Hi != nil {
-		hi = b.expr(s.Hi)
+		hi = b.integer(s.Hi)
 	} else {
 		hi = dim
 	}

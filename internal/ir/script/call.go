@@ -366,7 +366,7 @@ func (b *builder) ramp(c *syntax.Call) ir.Expr {
 	if !ok {
 		return nil
 	}
-	if t := base.DType(); int(t.Lanes)*n > ir.MaxLanes || t.Lanes == 0 {
+	if t := base.DType(); !t.IsInteger() && !t.IsFloat() || int(t.Lanes)*n > ir.MaxLanes {
 		b.errorf(c, "expected at most %d lanes", ir.MaxLanes)
 		return nil
 	}

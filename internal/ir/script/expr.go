@@ -427,6 +427,31 @@ func (b *builder) exprList(e syntax.Expr) ([]ir.Expr, bool) {
 	return b.popExprs(base), ok
 }
 
+// integer reads a scalar integer.
+func (b *builder) integer(e syntax.Expr) ir.Expr {
+	x := b.expr(e)
+	if x == nil {
+		return nil
+	}
+	if t := x.DType(); !t.IsInteger() || !t.IsScalar() {
+		b.errorf(e, "expected an integer, found %s", t)
+		return nil
+	}
+	return x
+}
+
+// integers reads [a, b] or (a, b), or one integer.
+func (b *builder) integers(e syntax.Expr) ([]ir.Expr, bool) {
+	list, ok := b.exprList(e)
+	for i, x := range list {
+		if t := x.DType(); ok && (!t.IsInteger() || !t.IsScalar()) {
+			b.errorf(e, "expected integers, but element %d is %s", i+1, t)
+			ok = false
+		}
+	}
+	return list, ok
+}
+
 func (b *builder) intConst(e syntax.Expr) (int64, bool) {
 	if x := b.expr(e); x != nil {
 		if v, ok := ir.AsInt(x); ok {

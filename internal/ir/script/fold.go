@@ -72,11 +72,17 @@ func isIndexType(t ir.DType) bool {
 }
 
 // plus is a + b as TVM's operator gives it.
-func plus(a, b ir.Expr) ir.Expr {
-	if folds(ir.Add, a, b) {
-		return ir.NewBinary(ir.Add, a, b)
+func plus(a, b ir.Expr) ir.Expr { return combine(ir.Add, a, b) }
+
+// combine is an operator as TVM gives it; operands of types that do not go
+// together, which malformed IR may hold, stay as they are.
+func combine(op ir.BinOp, a, b ir.Expr) ir.Expr {
+	if folds(op, a, b) {
+		if _, _, err := ir.MatchTypes(a, b); err == nil {
+			return ir.NewBinary(op, a, b)
+		}
 	}
-	return &ir.Binary{Op: ir.Add, A: a, B: b}
+	return &ir.Binary{Op: op, A: a, B: b}
 }
 
 // distance is hi - lo where hi was printed as lo + distance: the inverse of
@@ -92,7 +98,7 @@ func distance(lo, hi ir.Expr) ir.Expr {
 	if c, ok := constDifference(lo, hi); ok {
 		return ir.IntConst(hi.DType(), c)
 	}
-	return ir.NewBinary(ir.Sub, hi, lo)
+	return combine(ir.Sub, hi, lo)
 }
 
 // equal reports whether two expressions are the same, variable for variable.

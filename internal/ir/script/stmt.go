@@ -284,7 +284,7 @@ func (b *builder) launchThread(c *syntax.Call, target string, s syntax.Node) ir.
 		b.errorf(c, "%s.launch_thread takes an axis and an extent", b.prefix)
 		return nil
 	}
-	extent := b.expr(c.Args[1])
+	extent := b.integer(c.Args[1])
 	if extent == nil {
 		return nil
 	}
@@ -297,7 +297,7 @@ func (b *builder) launchThread(c *syntax.Call, target string, s syntax.Node) ir.
 		}
 		// A launch axis is always a variable of its own.
 		iv.Var = &ir.Var{Name: target, Type: extent.DType()}
-		b.define(target, binding{v: iv.Var, loc: s.Range()})
+		b.define(target, binding{v: iv.Var, tag: iv.Tag, loc: s.Range()})
 	case *syntax.Name:
 		sym, ok := b.lookup(x.ID)
 		if !ok {
@@ -309,7 +309,7 @@ func (b *builder) launchThread(c *syntax.Call, target string, s syntax.Node) ir.
 		}
 		iv.Var, iv.Tag = sym.v, sym.tag
 		if target != "" && target != x.ID {
-			b.define(target, binding{v: iv.Var, loc: s.Range()})
+			b.define(target, binding{v: iv.Var, tag: iv.Tag, loc: s.Range()})
 		}
 	default:
 		b.errorf(x, "expected a launch axis such as \"blockIdx.x\", or a variable")
@@ -524,13 +524,13 @@ func (b *builder) axis(t *syntax.Name, kind string, c *syntax.Call) {
 	}
 	iv := &ir.IterVar{Kind: k}
 	if tup, ok := c.Args[0].(*syntax.Tuple); ok && len(tup.Elts) == 2 {
-		lo, hi := b.expr(tup.Elts[0]), b.expr(tup.Elts[1])
+		lo, hi := b.integer(tup.Elts[0]), b.integer(tup.Elts[1])
 		if lo == nil || hi == nil {
 			return
 		}
 		iv.Dom = ir.Range{Min: lo, Extent: distance(lo, hi)}
 	} else {
-		ext := b.expr(c.Args[0])
+		ext := b.integer(c.Args[0])
 		if ext == nil {
 			return
 		}
@@ -752,11 +752,7 @@ func (b *builder) loopArgs(f *ir.For, c *syntax.Call) bool {
 		return false
 	}
 	for i, a := range c.Args {
-		if args[i] = b.expr(a); args[i] == nil {
-			return false
-		}
-		if t := args[i].DType(); !t.IsInteger() || !t.IsScalar() {
-			b.errorf(a, "expected an integer, found %s", t)
+		if args[i] = b.integer(a); args[i] == nil {
 			return false
 		}
 	}
@@ -775,7 +771,7 @@ func (b *builder) loopArgs(f *ir.For, c *syntax.Call) bool {
 		case "annotations":
 			f.Annotations = b.dict(k.Value)
 		case "step":
-			f.Step = b.expr(k.Value)
+			f.Step = b.integer(k.Value)
 		case "unroll":
 			v := b.attr(k.Value)
 			if v == ir.AttrBool(false) {
@@ -817,11 +813,8 @@ func (b *builder) grid(s *syntax.For, c *syntax.Call) ir.Stmt {
 			b.errorf(e, "expected a name")
 			return nil
 		}
-		ext := b.expr(c.Args[i])
-		if ext == nil || !ext.DType().IsInteger() {
-			if ext != nil {
-				b.errorf(c.Args[i], "expected an integer, found %s", ext.DType())
-			}
+		ext := b.integer(c.Args[i])
+		if ext == nil {
 			b.define(n.ID, binding{loc: n.Loc})
 			ok = false
 			continue
