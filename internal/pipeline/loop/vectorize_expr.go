@@ -108,6 +108,9 @@ func (v *vectorizer) call(c *ir.Call) (ir.Expr, bool) {
 			v.fail("the condition of T.if_then_else differs between lanes")
 			return nil, false
 		}
+		if k, isConst := ir.AsInt(cond); isConst {
+			return v.expr(c.Args[2-min(k, 1)])
+		}
 		t, ok := v.expr(c.Args[1])
 		f, ok2 := v.expr(c.Args[2])
 		if !ok || !ok2 {

@@ -17,8 +17,9 @@ const MaxVectorBits = 128
 // becomes a ramp; loads and stores of neighbouring elements become one vector
 // access of at most 128 bits, the rest of the expressions follow. An
 // asynchronous copy becomes one wider copy. A statement that cannot be
-// vectorized (a condition or a bound that differs between lanes, a stride, a
-// call with an effect) runs in a serial loop instead, with a remark. Invariant:
+// vectorized as a whole runs in a serial loop over shorter vectors, or, when
+// that does not help (a condition or a bound that differs between lanes, a
+// stride, a call with an effect), over single lanes, with a remark. Invariant:
 // no T.vectorized loop is left; every lane computes what its iteration did.
 //
 //	for v in T.vectorized(4): Y[i * 4 + v] = X[i * 4 + v] * a
@@ -137,10 +138,42 @@ func (v *vectorizer) parts(s ir.Stmt) ir.Stmt {
 			out = append(out, t)
 			continue
 		}
+		if t := v.pieces(c); t != nil {
+			v.why = ""
+			out = append(out, t)
+			continue
+		}
 		v.decline(c.Origin())
 		out = append(out, serial(v.loop, c))
 	}
 	return ir.Seq(out...)
+}
+
+// pieces vectorizes a statement in a serial loop over shorter vectors, of the
+// largest length that works; nil when none does.
+func (v *vectorizer) pieces(s ir.Stmt) ir.Stmt {
+	t := v.loop.Var.Type
+	for n := v.lanes / 2; n > 1; n-- {
+		if v.lanes%n != 0 {
+			continue
+		}
+		outer := &ir.Var{Name: v.loop.Var.Name + "_s", Type: t}
+		inner := &ir.Var{Name: v.loop.Var.Name, Type: t}
+		first := ir.NewBinary(ir.Add, v.loop.Min, ir.NewBinary(ir.Mul, outer, ir.IntConst(t, int64(n))))
+		at := ir.NewBinary(ir.Add, first, inner)
+		count := ir.IntConst(t, int64(v.lanes/n))
+		w := &vectorizer{
+			ctx: v.ctx, r: v.r, lanes: n, vecs: map[*ir.Var]*ir.Var{},
+			loop: &ir.For{Var: inner, Min: ir.IntConst(t, 0), Extent: ir.IntConst(t, int64(n)), Kind: ir.Vectorized, Org: v.loop.Org},
+		}
+		undo := v.r.An.BindVar(outer, ir.IntConst(t, 0), count)
+		body, ok := w.stmt(freshWith(s, map[*ir.Var]ir.Expr{v.loop.Var: at}))
+		undo()
+		if ok {
+			return &ir.For{Var: outer, Min: ir.IntConst(t, 0), Extent: count, Kind: ir.Serial, Body: body, Org: v.loop.Org}
+		}
+	}
+	return nil
 }
 
 func (v *vectorizer) stmt(s ir.Stmt) (ir.Stmt, bool) {
@@ -189,6 +222,12 @@ func (v *vectorizer) stmt(s ir.Stmt) (ir.Stmt, bool) {
 		if !ok {
 			v.fail("the condition differs between lanes")
 			return nil, false
+		}
+		if k, isConst := ir.AsInt(cond); isConst {
+			if k != 0 {
+				return v.stmt(s.Then)
+			}
+			return v.stmt(s.Else)
 		}
 		then, ok := v.stmt(s.Then)
 		other, ok2 := v.stmt(s.Else)
