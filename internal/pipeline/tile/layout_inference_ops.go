@@ -97,6 +97,8 @@ func newOp(s ir.Stmt, e env) (*inferOp, error) {
 		loop, err = transposeLoop(c, e, s.Origin())
 	case "atomicadd", "atomicmax", "atomicmin":
 		loop, err = atomicLoop(c, e, s.Origin())
+	case "im2col":
+		loop, err = im2colLoop(c, e, s.Origin())
 	case "fill":
 		loop, err = fillLoop(c, e, s.Origin())
 		op.fall = true

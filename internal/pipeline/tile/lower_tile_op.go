@@ -415,6 +415,12 @@ func (lw *lowerer) operator(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 			return nil, err
 		}
 		return lw.simt(s, loop, e)
+	case "im2col":
+		loop, err := im2colLoop(c, e, s.Origin())
+		if err != nil {
+			return nil, err
+		}
+		return lw.simt(s, loop, e)
 	case "reduce":
 		return lw.reduce(s, c, e)
 	case "gemm":

@@ -366,3 +366,58 @@ func opError(s ir.Stmt, c *ir.Call, err error) error {
 	}
 	return pipeline.Errorf(s.Origin(), "T.%s: %v", c.Op.Name, err)
 }
+
+// im2colLoop is T.im2col as a nest of parallel loops: row m of the result is an
+// output pixel (image, row, column), column k a tap of the square kernel
+// (row, column, channel); taps in the padding read as zero. The arguments are
+// source (N,H,W,C), destination, block numbers along m and k, kernel size,
+// stride, dilation and padding.
+func im2colLoop(c *ir.Call, e env, org ir.Span) (ir.Stmt, error) {
+	src, err := decodeRegion(c.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	dst, err := decodeRegion(c.Args[1])
+	if err != nil {
+		return nil, err
+	}
+	var p [4]int64
+	for i := range p {
+		v, ok := ir.AsInt(c.Args[4+i])
+		if !ok || v < 0 || i < 3 && v == 0 {
+			return nil, fmt.Errorf("kernel, stride, dilation and padding must be constants")
+		}
+		p[i] = v
+	}
+	kernel, stride, dilation, pad := p[0], p[1], p[2], p[3]
+	n := len(dst.min)
+	if len(src.buf.Shape) != 4 || n < 2 || src.buf.Type != dst.buf.Type {
+		return nil, fmt.Errorf("expected a source of 4 dimensions (N, H, W, C) and a destination of at least 2 with the same type")
+	}
+	bm, bk := dst.ext[n-2], dst.ext[n-1]
+	i, j := &ir.Var{Name: "i", Type: bm.DType()}, &ir.Var{Name: "j", Type: bk.DType()}
+	h, w, ch := src.buf.Shape[1], src.buf.Shape[2], src.buf.Shape[3]
+	out := func(x ir.Expr) ir.Expr {
+		return add(div(sub(add(x, i32(2*pad)), i32((kernel-1)*dilation+1)), i32(stride)), i32(1))
+	}
+	oh, ow := out(h), out(w)
+	m, k := add(mul(c.Args[2], bm), i), add(mul(c.Args[3], bk), j)
+	pixel := mod(m, mul(oh, ow))
+	row := sub(add(mul(div(pixel, ow), i32(stride)), mul(div(k, mul(i32(kernel), ch)), i32(dilation))), i32(pad))
+	col := sub(add(mul(mod(m, ow), i32(stride)), mul(mod(div(k, ch), i32(kernel)), i32(dilation))), i32(pad))
+	an := e.analyzer()
+	an.BindVar(i, ir.IntConst(i.Type, 0), bm)
+	an.BindVar(j, ir.IntConst(j.Type, 0), bk)
+	idx := []ir.Expr{div(m, mul(oh, ow)), row, col, mod(k, ch)}
+	for d := range idx {
+		idx[d] = an.Simplify(idx[d])
+	}
+	var value ir.Expr = &ir.BufferLoad{Buffer: src.buf, Indices: idx}
+	if cond := inBounds(src.buf, idx, an.CanProve); cond != nil {
+		value = ir.NewCall(ir.MustOp("if_then_else"), cond, value, ir.Const(src.buf.Type, 0))
+	}
+	to := append([]ir.Expr{}, dst.min...)
+	to[n-2], to[n-1] = add(to[n-2], i), add(to[n-1], j)
+	body := &ir.BufferStore{Buffer: dst.buf, Indices: to, Value: value, Org: org}
+	return loopNest([]*ir.Var{i, j}, []ir.Expr{bm, bk}, body, org), nil
+}
