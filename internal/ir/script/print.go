@@ -1,6 +1,7 @@
 package script
 
 import (
+	"slices"
 	"strconv"
 
 	"lowertrace/internal/ir"
@@ -20,17 +21,15 @@ func PrintWithOrigins(m *ir.IRModule) (text string, lines []int32) {
 	p.marks = make([]mark, 0, 64)
 	p.module(m)
 	i := 0
-	line := int32(0)
 	for pos, start := 0, 0; pos < len(p.out); pos++ {
 		if p.out[pos] != '\n' {
 			continue
 		}
-		line = 0
-		for i < len(p.marks) && p.marks[i].off <= pos {
+		line := int32(0)
+		for ; i < len(p.marks) && p.marks[i].off <= pos; i++ {
 			if p.marks[i].off >= start {
 				line = p.marks[i].line
 			}
-			i++
 		}
 		lines = append(lines, line)
 		start = pos + 1
@@ -54,6 +53,7 @@ func StmtString(s ir.Stmt) string {
 	p.push(nil, partBody, 0)
 	p.body(s)
 	p.pop()
+	p.insertAll()
 	return string(p.out)
 }
 
@@ -79,13 +79,13 @@ const indentWidth = 4
 
 // printer writes text straight into one buffer. What declares a free variable
 // or buffer stands before the statement of the scope that encloses all its
-// uses, and is found out only at the first use: it is inserted there, and
-// offsets behind it move.
+// uses, and is found out only at the first use: such lines are kept apart,
+// with the place where they belong, and put in at the end.
 type printer struct {
-	out   []byte
-	saved []byte // the text proper while out is a declaration's text
-	split bool   // out is not the text proper
-	pool  [][]byte
+	out     []byte
+	inserts []insert
+	decls   []byte // texts of inserts
+	pool    [][]byte
 
 	names  map[string]bool // names in use
 	next   map[string]int  // lower bound of the next free suffix of a name
@@ -106,6 +106,9 @@ type mark struct {
 	off  int
 	line int32
 }
+
+// insert is a line to be put before the text at an offset: decls[from:to].
+type insert struct{ at, from, to int }
 
 // spelling is how a variable is written: by a name, or through a buffer.
 type spelling struct {
@@ -136,13 +139,19 @@ type frame struct {
 	owner   ir.Stmt // whose scope it is, nil for the function's
 	part    uint8   // which of the owner's scopes
 	indent  int
-	start   int    // where the current statement's text begins
-	head    bool   // the scope's head is being written: declarations wait
-	waiting []byte // declarations that wait for the end of the head
-	concise bool   // the current statement is the scope's last
+	start   int  // where the current statement's text begins
+	head    bool // the scope's head is being written: declarations wait
+	waiting []insert
+	concise bool // the current statement is the scope's last
 	vars    []*ir.Var
 	bufs    []*ir.Buffer
-	used    []string // names to give back
+	used    []usedName
+}
+
+// usedName is a name that a scope gives back: hint, or hint_n.
+type usedName struct {
+	name, hint string
+	n          int
 }
 
 func newPrinter() *printer {
@@ -181,11 +190,11 @@ func (p *printer) pop() {
 	for _, b := range f.bufs {
 		delete(p.bufs, b)
 	}
-	for _, n := range f.used {
-		delete(p.names, n)
-	}
-	if len(f.used) > 0 {
-		clear(p.next)
+	for _, u := range f.used {
+		delete(p.names, u.name)
+		if u.n > 0 && u.n < p.next[u.hint] {
+			p.next[u.hint] = u.n
+		}
 	}
 	p.frames = p.frames[:len(p.frames)-1]
 }
@@ -201,10 +210,9 @@ func (p *printer) unique(hint string, f *frame) string {
 			break
 		}
 	}
-	name := hint
+	name, i := hint, 0
 	if p.names[name] {
-		i := max(p.next[hint], 1)
-		for ; ; i++ {
+		for i = max(p.next[hint], 1); ; i++ {
 			name = hint + "_" + strconv.Itoa(i)
 			if !p.names[name] {
 				break
@@ -216,7 +224,7 @@ func (p *printer) unique(hint string, f *frame) string {
 		p.next[hint] = i + 1
 	}
 	p.names[name] = true
-	f.used = append(f.used, name)
+	f.used = append(f.used, usedName{name, hint, i})
 	return name
 }
 
@@ -278,48 +286,52 @@ func (p *printer) indent(n int) {
 // end ends a line.
 func (p *printer) end() { p.char('\n') }
 
-// declare places the text of a declaration, one line, before the current
-// statement of a scope.
-func (p *printer) declare(fi int, text []byte) {
+// declare places what write writes, one line, before the current statement of
+// scope fi.
+func (p *printer) declare(fi int, write func()) {
+	text := p.scratch(write)
 	f := &p.frames[fi]
+	in := insert{at: f.start, from: len(p.decls)}
+	p.decls = append(p.decls, blanksFor(f.indent)...)
+	p.decls = append(p.decls, text...)
+	p.decls = append(p.decls, '\n')
+	in.to = len(p.decls)
+	p.release(text)
 	if f.head {
-		f.waiting = append(f.waiting, blanksFor(f.indent)...)
-		f.waiting = append(f.waiting, text...)
-		f.waiting = append(f.waiting, '\n')
+		f.waiting = append(f.waiting, in)
+	} else {
+		p.inserts = append(p.inserts, in)
+	}
+}
+
+// insertAll puts the declarations where they belong.
+func (p *printer) insertAll() {
+	if len(p.inserts) == 0 {
 		return
 	}
-	main := &p.out
-	if p.split {
-		main = &p.saved
-	}
-	n := f.indent + len(text) + 1
-	at := f.start
-	old := len(*main)
-	*main = append(*main, make([]byte, n)...)
-	copy((*main)[at+n:], (*main)[at:old])
-	line := (*main)[at : at+n]
-	copy(line, blanksFor(f.indent))
-	copy(line[f.indent:], text)
-	line[n-1] = '\n'
-	for i := fi; i < len(p.frames); i++ {
-		if p.frames[i].start >= at {
-			p.frames[i].start += n
+	slices.SortStableFunc(p.inserts, func(a, b insert) int { return a.at - b.at })
+	out := make([]byte, 0, len(p.out)+len(p.decls)+64)
+	var marks []mark
+	pos, m := 0, 0
+	for _, in := range p.inserts {
+		for ; m < len(p.marks) && p.marks[m].off < in.at; m++ {
+			marks = append(marks, mark{p.marks[m].off + len(out) - pos, p.marks[m].line})
 		}
+		out = append(out, p.out[pos:in.at]...)
+		pos = in.at
+		if m < len(p.marks) { // it belongs to the statement it precedes
+			marks = append(marks, mark{len(out), p.marks[m].line})
+		}
+		out = append(out, p.decls[in.from:in.to]...)
 	}
+	for ; m < len(p.marks); m++ {
+		marks = append(marks, mark{p.marks[m].off + len(out) - pos, p.marks[m].line})
+	}
+	p.out = append(out, p.out[pos:]...)
 	if p.marks != nil {
-		i := len(p.marks)
-		for i > 0 && p.marks[i-1].off >= at {
-			i--
-			p.marks[i].off += n
-		}
-		var src int32
-		if i < len(p.marks) {
-			src = p.marks[i].line // it belongs to the statement it precedes
-		}
-		p.marks = append(p.marks, mark{})
-		copy(p.marks[i+1:], p.marks[i:])
-		p.marks[i] = mark{at, src}
+		p.marks = marks
 	}
+	p.inserts, p.decls = p.inserts[:0], p.decls[:0]
 }
 
 func blanksFor(n int) string {
@@ -337,18 +349,11 @@ func (p *printer) scratch(f func()) []byte {
 	if n := len(p.pool); n > 0 {
 		buf, p.pool = p.pool[n-1], p.pool[:n-1]
 	}
-	if p.split { // a declaration within a declaration
-		keep := p.out
-		p.out = buf
-		f()
-		text := p.out
-		p.out = keep
-		return text
-	}
-	p.saved, p.out, p.split = p.out, buf, true
+	keep := p.out
+	p.out = buf
 	f()
 	text := p.out
-	p.out, p.saved, p.split = p.saved, nil, false
+	p.out = keep
 	return text
 }
 
@@ -357,13 +362,6 @@ func (p *printer) release(text []byte) { p.pool = append(p.pool, text[:0]) }
 // paste writes a scratch text and gives it back.
 func (p *printer) paste(text []byte) {
 	p.out = append(p.out, text...)
-	p.release(text)
-}
-
-// declareText places what f writes as a declaration in scope fi.
-func (p *printer) declareText(fi int, f func()) {
-	text := p.scratch(f)
-	p.declare(fi, text)
 	p.release(text)
 }
 
@@ -421,7 +419,7 @@ func (p *printer) freeVar(v *ir.Var) spelling {
 		fi = p.place(node)
 	}
 	s := p.defineVar(v, &p.frames[fi])
-	p.declareText(fi, func() {
+	p.declare(fi, func() {
 		p.str(s.name)
 		p.str(" = ")
 		p.varCreation(v)
@@ -480,7 +478,7 @@ func (p *printer) freeBuffer(b *ir.Buffer) string {
 		fi = p.place(node)
 	}
 	name := p.defineBuffer(b, &p.frames[fi])
-	p.declareText(fi, func() {
+	p.declare(fi, func() {
 		p.str(name)
 		p.str(" = ")
 		p.bufferCall("Buffer", b, fi, mayDefineData)
@@ -598,7 +596,7 @@ func (p *printer) bufferCall(how string, b *ir.Buffer, fi int, defines int, firs
 	}
 	p.char(')')
 	if len(late) > 0 && !p.loose {
-		p.declareText(fi, func() {
+		p.declare(fi, func() {
 			for i, v := range late {
 				if i > 0 {
 					p.str(", ")
@@ -643,6 +641,7 @@ func countVar(b *ir.Buffer, v *ir.Var) int {
 
 // finish ends the text: the note on what is hidden, and one newline.
 func (p *printer) finish() {
+	p.insertAll()
 	n := len(p.out)
 	for n > 0 && p.out[n-1] == '\n' {
 		n--

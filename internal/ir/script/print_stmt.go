@@ -124,15 +124,19 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 		p.str("pass\n")
 	}
 	p.pop()
+	p.insertAll()
 }
 
 // endHead writes the declarations that waited for the end of a scope's head.
 func (p *printer) endHead() {
 	f := p.top()
 	f.head = false
-	p.out = append(p.out, f.waiting...)
-	f.waiting = f.waiting[:0]
 	f.start = len(p.out)
+	for _, in := range f.waiting {
+		in.at = f.start
+		p.inserts = append(p.inserts, in)
+	}
+	f.waiting = f.waiting[:0]
 }
 
 // onlyHandle reports that a parameter is mentioned as the handle of its buffer
@@ -332,7 +336,7 @@ func (p *printer) alloc(s *ir.AllocBuffer) {
 			if v, ok := e.(*ir.Var); ok {
 				if _, known := p.vars[v]; !known && !p.loose {
 					name := p.defineVar(v, &p.frames[fi]).name
-					p.declareText(fi, func() {
+					p.declare(fi, func() {
 						p.str(name)
 						p.str(" = ")
 						p.varCreation(v)
@@ -441,7 +445,7 @@ func (p *printer) launch(s *ir.AttrStmt, iv *ir.IterVar) *ir.Var {
 	} else {
 		fi := p.place(p.useTree().vars[iv.Var])
 		name := p.defineVar(iv.Var, &p.frames[fi]).name
-		p.declareText(fi, func() {
+		p.declare(fi, func() {
 			p.str(name)
 			p.str(" = T.env_thread(")
 			p.quoted(iv.Tag)

@@ -63,6 +63,9 @@ func (b *builder) close(mark int) {
 // undefined reports a name that is not visible and binds it, so that it is
 // reported once.
 func (b *builder) undefined(n *syntax.Name) {
+	if b.diags.Full() {
+		return
+	}
 	var names []string
 	for name, s := range b.names {
 		if s.bound {

@@ -26,6 +26,9 @@ func (b *builder) body(list []syntax.Stmt) ir.Stmt {
 			b.errorf(s, "more than %d statements within each other", maxStmtDepth)
 			break
 		}
+		if b.diags.Full() {
+			break
+		}
 		if x := b.stmt(s); x != nil {
 			if a, ok := x.(*ir.AttrStmt); ok && a.Body == openBody {
 				attrs = append(attrs, flatAttr{a, len(b.stmts)})
