@@ -74,6 +74,7 @@ func ParsePalette(s string) (Palette, error) {
 
 // styles are the colors of one stream.
 type styles struct {
+	enabled          bool
 	add, del         *color.Color
 	addWord, delWord *color.Color
 	hunk             *color.Color
@@ -98,7 +99,8 @@ func newStyles(enabled bool, p Palette) *styles {
 		add, del = color.FgBlue, color.FgYellow
 	}
 	return &styles{
-		add: mk(add), del: mk(del),
+		enabled: enabled,
+		add:     mk(add), del: mk(del),
 		addWord: mk(add, color.ReverseVideo), delWord: mk(del, color.ReverseVideo),
 		hunk: mk(color.FgCyan), dim: mk(color.Faint), bold: mk(color.Bold),
 		remark: mk(color.FgMagenta),

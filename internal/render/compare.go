@@ -21,6 +21,7 @@ type CompareOptions struct {
 func (t *Terminal) Compare(al *trace.Alignment, o CompareOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.p.flush()
 	rows, err := selectPairs(al, o)
 	if err != nil {
 		return err
@@ -29,12 +30,12 @@ func (t *Terminal) Compare(al *trace.Alignment, o CompareOptions) error {
 		for _, i := range rows {
 			t.p.print(EscapeLine(al.Pairs[i].Name()), "\n")
 		}
-		return t.p.err
+		return t.p.flush()
 	}
 	t.compareHead(al)
 	if len(rows) == 0 {
 		t.p.print(t.verdict(al), "\n")
-		return t.p.err
+		return t.p.flush()
 	}
 	if o.Pass == "" && al.InputDiffers {
 		t.p.print("the inputs differ before the first pass\n\n")
@@ -48,7 +49,7 @@ func (t *Terminal) Compare(al *trace.Alignment, o CompareOptions) error {
 	if o.Pass == "" {
 		t.p.print("\n", t.verdict(al), "\n")
 	}
-	return t.p.err
+	return t.p.flush()
 }
 
 func selectPairs(al *trace.Alignment, o CompareOptions) ([]int, error) {

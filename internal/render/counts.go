@@ -113,6 +113,7 @@ func insideSameName(recs []trace.LowerRecord, r *trace.LowerRecord) bool {
 func (t *Terminal) WriteTiming(recs []trace.LowerRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.p.flush()
 	st := t.p.st
 	t.p.print(st.bold.Sprintf("%-40s %5s %10s %10s %6s", "pass", "runs", "inclusive", "self", "share"), "\n")
 	for _, r := range Timing(recs) {

@@ -254,6 +254,22 @@ func TestTerminalStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
+func BenchmarkTerminalGEMM(b *testing.B) {
+	run := openCorpus(b, "gemm_f16/sm_80")
+	for _, color := range []bool{false, true} {
+		b.Run(fmt.Sprint("color=", color), func(b *testing.B) {
+			for b.Loop() {
+				var w countingWriter
+				term := NewTerminal(&w, TerminalOptions{Color: color, Diff: DiffOptions{Context: 3}})
+				for _, r := range run.Records {
+					term.Record(r)
+				}
+				term.Finish(run, Summary{})
+			}
+		})
+	}
+}
+
 func TestTiming(t *testing.T) {
 	ms := time.Millisecond
 	recs := []trace.LowerRecord{

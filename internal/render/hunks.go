@@ -105,18 +105,36 @@ func visibleHunks(d *textdiff.Diff, o DiffOptions) visible {
 	return v
 }
 
-// printer writes to a stream and keeps its first error.
+// printer gathers text for a stream and keeps the first error of writing.
 type printer struct {
 	w   io.Writer
 	st  *styles
+	buf []byte
 	err error
 }
+
+// flushSize is how much text is gathered before it is written.
+const flushSize = 64 << 10
 
 func (p *printer) print(parts ...string) {
 	if p.err != nil {
 		return
 	}
-	_, p.err = io.WriteString(p.w, strings.Join(parts, ""))
+	for _, s := range parts {
+		p.buf = append(p.buf, s...)
+	}
+	if len(p.buf) >= flushSize {
+		p.flush()
+	}
+}
+
+// flush writes what has been gathered. Whoever prints calls it before it returns to the caller.
+func (p *printer) flush() error {
+	if p.err == nil && len(p.buf) > 0 {
+		_, p.err = p.w.Write(p.buf)
+	}
+	p.buf = p.buf[:0]
+	return p.err
 }
 
 func (p *printer) printf(format string, args ...any) { p.print(fmt.Sprintf(format, args...)) }
@@ -159,7 +177,7 @@ func (p *printer) hunkLines(lines []gotextdiff.Line, o DiffOptions) {
 
 // block writes deleted lines and the added ones that replaced them.
 func (p *printer) block(del, add []string, o DiffOptions) {
-	if len(del) == 0 || len(add) == 0 {
+	if len(del) == 0 || len(add) == 0 || !p.st.enabled && !o.WordDiff {
 		for _, s := range del {
 			p.line('-', s, nil, o)
 		}

@@ -68,6 +68,7 @@ func (t *Terminal) width() int {
 func (t *Terminal) Start(m trace.Manifest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.p.flush()
 	parts := []string{t.p.st.bold.Sprint(EscapeLine(m.Function))}
 	if m.Function == "" {
 		parts[0] = t.p.st.bold.Sprint(EscapeLine(m.InputName))
@@ -98,6 +99,7 @@ func (t *Terminal) Start(m trace.Manifest) {
 func (t *Terminal) Record(r trace.LowerRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.p.flush()
 	if r.Depth > 0 {
 		t.held = append(t.held, r)
 		return
@@ -322,6 +324,7 @@ type SummaryLine struct{ Label, Text string }
 func (t *Terminal) Finish(run *trace.Run, s Summary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.p.flush()
 	held := t.held
 	t.held = nil
 	for _, h := range held {

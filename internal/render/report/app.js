@@ -298,6 +298,7 @@ function start() {
   const theme = store.get("theme");
   if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
   document.documentElement.dataset.palette = OPT.palette;
+  document.body.classList.toggle("cmp", !!R.cmp);
   syncOptions();
   drawHeader();
   $("keys").innerHTML = HELP.map(([k, d]) => `<tr><th scope="row">${k.split(" / ").map((x) => `<kbd>${esc(x)}</kbd>`).join(" ")}</th><td>${esc(d)}</td></tr>`).join("");

@@ -314,7 +314,13 @@ function lineMap(a, b) {
     }
     let q0 = j1;
     for (const [p, q] of [...pairLines(ia.subarray(i1, i2), ib.subarray(j1, j2)), [i2 - i1, j2 - j1]]) {
-      for (; i < i1 + p; i++) if (j1 + q - q0 <= GUESS_LINES) [m.lo[i], m.hi[i]] = [q0, j1 + q];
+      // A line without a partner became what stands in the same gap; where that is empty, it belongs
+      // to the next pair of the change, or the last.
+      const next = p < i2 - i1 ? j1 + q : q0 > j1 ? q0 - 1 : -1;
+      for (; i < i1 + p; i++) {
+        if (j1 + q > q0) { if (j1 + q - q0 <= GUESS_LINES) [m.lo[i], m.hi[i]] = [q0, j1 + q]; }
+        else if (next >= 0) [m.lo[i], m.hi[i]] = [next, next + 1];
+      }
       if (i < i2) [m.lo[i], m.hi[i]] = [j1 + q, j1 + q + 1];
       i = Math.min(i + 1, i2);
       q0 = j1 + q + 1;

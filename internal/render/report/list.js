@@ -23,7 +23,7 @@ const STATUS_TEXT = { failed: "FAILED", skipped: "SKIPPED", codegen: "CODEGEN", 
 
 function badge(e) {
   if (R.cmp) {
-    const t = { differs: "DIFFERS", inherits: "as before", "only-a": "only A", "only-b": "only B" }[e.kind];
+    const t = { differs: "DIFFERS", "only-a": "only A", "only-b": "only B" }[e.kind];
     return t ? `<span class="bd ${e.kind}">${t}</span>` : "";
   }
   return STATUS_TEXT[e.s] ? `<span class="bd ${e.s}">${STATUS_TEXT[e.s]}</span>` : "";
@@ -42,13 +42,13 @@ function drawList() {
     if (group !== null) html += "</div>";
     group = g;
     const label = e.ph === "codegen" ? "code generation" : e.st || e.ph;
-    html += `<div class="grp" role="group" aria-label="${esc(g)}"><div class="gl" role="presentation">${esc(label)}${e.st && e.ph !== "codegen" ? `<span>${esc(e.ph)}</span>` : ""}</div>`;
+    html += `<div class="grp" role="group" aria-label="${esc(g)}"><div class="gl" role="presentation">${nameEsc(label)}${e.st && e.ph !== "codegen" ? `<span>${nameEsc(e.ph)}</span>` : ""}</div>`;
   };
   const item = (e, hits) => {
     open(e);
     LIST_ROWS.push(e);
-    let name = esc(e.n);
-    if (hits) name = [...e.n].map((c, i) => (hits.includes(i) ? `<mark>${esc(c)}</mark>` : esc(c))).join("");
+    let name = nameEsc(e.n);
+    if (hits) name = [...e.n].map((c, i) => (hits.includes(i) ? `<mark>${nameEsc(c)}</mark>` : nameEsc(c))).join("");
     if (e.many && e.d === 0 && !R.cmp) name += `<span class="occ">#${e.occ}</span>`;
     const sum = e.add + e.del;
     const scale = isCuda(e) && !R.cmp ? 0 : Math.sqrt(sum / most);
@@ -57,7 +57,7 @@ function drawList() {
     const time = e.self > 0 ? `<span class="tm" title="${duration(e.self)} of its own" style="width:${(100 * e.self / slow).toFixed(1)}%"></span>` : "";
     const rem = e.rem && e.rem.length ? `<span class="rm" title="${esc(e.rem[0].text)}">${e.rem.length > 1 ? e.rem.length + " " : ""}remark${e.rem.length > 1 ? "s" : ""}</span>` : "";
     const no = e.s === "source" ? "" : R.cmp && e.ai !== e.bi ? `${e.ai < 0 ? "–" : e.ai}/${e.bi < 0 ? "–" : e.bi}` : e.i;
-    html += `<div class="it ${e.c ? "chg" : "no"} ${e.s}" role="option" id="it${e.n0}" data-n="${e.n0}" style="--d:${Math.min(e.d, 6)}" aria-selected="${e === V.entry}">` +
+    html += `<div class="it ${e.c && e.kind !== "inherits" ? "chg" : "no"} ${e.s}" role="option" id="it${e.n0}" data-n="${e.n0}" style="--d:${Math.min(e.d, 6)}" aria-selected="${e === V.entry}">` +
       `<span class="no">${no}</span><span class="nm" title="${esc(e.n)}">${name}</span>${rem}${badge(e)}${stat}${bar}${time}</div>`;
   };
   if (needle) {

@@ -111,7 +111,8 @@ function drawHeader() {
   const c = counts(), m = R.man;
   const parts = [];
   if (R.cmp) {
-    parts.push(c.changed ? `${c.changed} of ${c.passes} passes differ` : `no difference in ${c.passes} passes`);
+    const own = ENTRIES.filter((e) => e.c && e.kind !== "inherits").length;
+    parts.push(c.changed ? `${c.changed} of ${c.passes} passes differ, ${own} of their own making` : `no difference in ${c.passes} passes`);
   } else {
     if (m.target) parts.push(`<b>${esc(m.target)}</b>`);
     parts.push(`${c.changed} of ${c.passes} changed`);
@@ -121,7 +122,7 @@ function drawHeader() {
   $("sub").innerHTML = parts.join('<span class="dot">·</span>');
   let banner = "";
   if (R.damaged || !R.ended) banner += `<p class="warn"><b>This report ends early.</b> The run was still at work, or was killed; all that finished before is here.</p>`;
-  if (!R.cmp && c.failed) banner += `<p class="bad"><b>${esc(c.failed.n)} failed:</b> <span>${codeEsc((c.failed.err || "").split("\n")[0])}</span> <button id="tofail">Show</button></p>`;
+  if (!R.cmp && c.failed) banner += `<p class="bad"><b>${nameEsc(c.failed.n)} failed:</b> <span>${codeEsc((c.failed.err || "").split("\n")[0])}</span> <button id="tofail">Show</button></p>`;
   else if (!R.cmp && m.error) banner += `<p class="bad"><b>The run failed:</b> <span>${codeEsc(m.error)}</span></p>`;
   if (m.state === "interrupted") banner += `<p class="warn"><b>The run was interrupted.</b></p>`;
   if (R.cmp && R.cmp.input) banner += `<p class="warn"><b>The inputs differ before the first pass.</b></p>`;
@@ -145,7 +146,7 @@ function drawHead() {
   const time = e.time ? `<span class="meta" title="inclusive${e.self !== e.time ? `; ${duration(e.self)} of its own` : ""}">${duration(e.time)}</span>` : "";
   const stat = e.add + e.del ? `<span class="st"><b class="p">+${e.add}</b> <b class="m">−${e.del}</b></span>` : "";
   const no = e.s === "source" ? "" : R.cmp && e.ai !== e.bi ? `${e.ai < 0 ? "–" : e.ai}/${e.bi < 0 ? "–" : e.bi} ` : `${e.i} `;
-  let html = `<div class="h1"><h2><span class="dim">${no}</span>${esc(passName(e))}</h2><span class="bd ${cls}">${status}</span>` +
+  let html = `<div class="h1"><h2><span class="dim">${no}</span>${nameEsc(passName(e))}</h2><span class="bd ${cls}">${status}</span>` +
     (e.st ? `<span class="stage">${esc(e.st)}</span>` : "") + stat + time + nested + `</div>`;
   if (e.doc) html += `<p class="doc">${esc(e.doc)}</p>`;
   if (e.note) html += `<p class="doc">${esc(e.note)}</p>`;
@@ -186,6 +187,7 @@ function showBar() {
     else if (V.model && !V.model.blocks.some((b) => !b.eq)) note = "No differences but in what is ignored.";
   } else if (V.entry && V.entry.s === "failed") note = "The pass failed: this is the text before it.";
   else if (V.entry && V.entry.s === "unfinished") note = "The run was cut off during this pass: this is the text before it.";
+  if (!note && V.model && !V.stops.length && V.rows.some((r) => r.t === "host" && r.add + r.del)) note = "All that changed is host code, which is folded. (h shows it)";
   $("note").textContent = note;
   $("note").hidden = !note;
   $("pos").textContent = V.stops.length && !V.codegen ? `${V.stops.length} ${V.stops.length > 1 ? "changes" : "change"}` : "";

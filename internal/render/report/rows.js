@@ -73,9 +73,10 @@ function rowsOf(m, opt) {
       if (!opt.split) {
         // In one column a run of changed pairs shows all lines before, then all lines after.
         for (let i = 0; i < rows.length; ) {
-          if (rows[i].t !== "chg" && rows[i].t !== "ws" && rows[i].t !== "eol") { push(rows[i++]); continue; }
+          // A change of white space alone is shown once, as it is after.
+          if (rows[i].t !== "chg" && rows[i].t !== "eol") { push(rows[i++]); continue; }
           let j = i;
-          while (j < rows.length && /chg|ws|eol/.test(rows[j].t)) j++;
+          while (j < rows.length && /chg|eol/.test(rows[j].t)) j++;
           for (let k = i; k < j; k++) push({ t: rows[k].t, side: "a", a: rows[k].a, b: -1, pair: rows[k].b, loose: rows[k].loose });
           for (let k = i; k < j; k++) push({ t: rows[k].t, side: "b", a: -1, b: rows[k].b, pair: rows[k].a, loose: rows[k].loose });
           i = j;
@@ -130,16 +131,6 @@ function scopeOf(m, line) {
     want = Math.min(want, ind + 1);
   }
   return "";
-}
-
-function statOf(rows) {
-  let add = 0, del = 0, ws = 0;
-  for (const r of rows) {
-    if (r.t === "add" || (r.t === "chg" && r.b >= 0)) add++;
-    if (r.t === "del" || (r.t === "chg" && r.a >= 0)) del++;
-    if (r.t === "ws" && r.b >= 0) ws++;
-  }
-  return { add, del, ws };
 }
 
 // unifiedText is the change as a unified diff, for copying.

@@ -156,7 +156,10 @@ function marksFor(r, side) {
         m = wordMarks(lineText("a", a), lineText("b", b));
         WORDS.set(key, m);
       }
-      for (const [f, t] of m[side === "a" ? 0 : 1]) if (t > f && s.slice(f, t).trim()) out.push([f, t, "w"]);
+      for (const [f, t] of m[side === "a" ? 0 : 1]) {
+        const x = s.slice(f, t), lead = x.length - x.trimStart().length;
+        if (x.trim()) out.push([f + lead, f + x.trimEnd().length, "w"]);
+      }
     }
   }
   if (F.name) out.push(...wordRanges(s, F.name, F.loose, "fl"));

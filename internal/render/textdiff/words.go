@@ -12,7 +12,7 @@ const (
 	MaxWordBytes = 1 << 16
 	// MaxPairCells bounds deleted × added lines of a block that are paired by likeness; larger
 	// blocks are paired in order.
-	MaxPairCells = 2500
+	MaxPairCells = 10000
 	// minLikeness is the share of common words, in percent, from which two lines count as the same
 	// line changed.
 	minLikeness = 40
@@ -121,7 +121,8 @@ func cut(s string, ends []int) []string {
 }
 
 // Pair says which line of a deleted block became which line of the added block that replaced it.
-// For each line of a the result has the position in b, or -1; positions increase.
+// For each line of a the result has the position in b, or -1; positions increase. Lines that differ
+// in white space only are paired first, the others by their likeness.
 func Pair(a, b []string) []int {
 	out := make([]int, len(a))
 	for i := range out {
@@ -130,13 +131,30 @@ func Pair(a, b []string) []int {
 	if len(a) == 0 || len(b) == 0 {
 		return out
 	}
+	ia, ib := intern(a, b, Options{IgnoreSpace: true})
+	i, j := 0, 0
+	for _, op := range append(Ints(ia, ib), Op{len(a), len(a), len(b), len(b)}) {
+		for ; i < op.A0; i, j = i+1, j+1 {
+			out[i] = j
+		}
+		pairByLikeness(a[op.A0:op.A1], b[op.B0:op.B1], op.B0, out[op.A0:op.A1])
+		i, j = op.A1, op.B1
+	}
+	return out
+}
+
+// pairByLikeness fills out with the alignment of a and b of the greatest sum of likenesses; first
+// is added to positions in b.
+func pairByLikeness(a, b []string, first int, out []int) {
+	if len(a) == 0 || len(b) == 0 {
+		return
+	}
 	if len(a)*len(b) > MaxPairCells {
 		for i := 0; i < len(a) && i < len(b); i++ {
-			out[i] = i
+			out[i] = first + i
 		}
-		return out
+		return
 	}
-	// The alignment with the greatest sum of likenesses, by dynamic programming from the end.
 	ba, bb := bags(a), bags(b)
 	w := len(b) + 1
 	score := make([]int32, (len(a)+1)*w)
@@ -159,7 +177,7 @@ func Pair(a, b []string) []int {
 		l := like[i*len(b)+j]
 		switch {
 		case l > 0 && score[i*w+j] == l+score[(i+1)*w+j+1]:
-			out[i] = j
+			out[i] = first + j
 			i++
 			j++
 		case score[i*w+j] == score[(i+1)*w+j]:
@@ -168,7 +186,6 @@ func Pair(a, b []string) []int {
 			j++
 		}
 	}
-	return out
 }
 
 // bag is the names and numbers of a line, counted; of a line without any, its other characters.
