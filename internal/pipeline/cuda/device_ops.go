@@ -67,8 +67,8 @@ func (g *gen) atomic(c *ir.Call, op string) text {
 	return g.ordered(c, 2, atomf("%s(%s, %s)", fn, g.expr(c.Args[0]).s, value).s, !c.Type.IsVoid())
 }
 
-// atomicVector adds two or four adjacent elements; the value is given by its
-// address.
+// atomicVector adds two or four adjacent elements; the value is a vector, or
+// the address of one.
 func (g *gen) atomicVector(c *ir.Call, n int) text {
 	t := g.pointee(c, 0)
 	v := g.ctype(t.WithLanes(n))
@@ -83,7 +83,11 @@ func (g *gen) atomicVector(c *ir.Call, n int) text {
 		g.fail("no atomic addition of %d adjacent %s", n, t)
 	}
 	name := g.pre.typ(v)
-	s := fmt.Sprintf("%s((%s*)%s, *(const %s*)%s)", fn, name, g.expr(c.Args[0]).in(precUnary), name, g.expr(c.Args[1]).in(precUnary))
+	value := g.expr(c.Args[1])
+	if c.Args[1].DType() != v.dtype { // given by its address
+		value.s = "*(const " + name + "*)" + value.in(precUnary)
+	}
+	s := fmt.Sprintf("%s((%s*)%s, %s)", fn, name, g.expr(c.Args[0]).in(precUnary), value.s)
 	return g.ordered(c, 2, s, !c.Type.IsVoid())
 }
 
@@ -137,6 +141,9 @@ func (g *gen) tmaLoad(c *ir.Call, im2col bool) text {
 	if rank < 1 || rank > 5 || im2col && (rank < 3 || 2*rank-2 != n) {
 		g.fail("T.%s has %d coordinates", c.Op.Name, n)
 	}
+	if v, ok := c.Args[0].(*ir.Var); !ok || v.Ptr == nil || v.Ptr.Scope != "grid_constant" {
+		g.fail("T.%s without a tensor map", c.Op.Name)
+	}
 	ev := g.constant(c, len(c.Args)-1)
 	name := "tma_load_" + itoa(int64(rank)) + "d"
 	if im2col {
@@ -159,8 +166,15 @@ func evictionName(ev int64) string {
 	return ""
 }
 
-// tmaStore prints tma_store(map, src, coordinates…, reduce, eviction).
+// tmaStore prints tma_store(map, src, coordinates…, reduce, eviction), or, for
+// adjacent bytes, tma_store(dst, src, bytes, reduce, eviction).
 func (g *gen) tmaStore(c *ir.Call) text {
+	if v, ok := c.Args[0].(*ir.Var); !ok || v.Ptr == nil || v.Ptr.Scope != "grid_constant" {
+		if len(c.Args) != 5 || g.constant(c, 3) != 0 || g.constant(c, 4) != 0 {
+			g.fail("T.tma_store of adjacent bytes takes no reduction and no eviction priority")
+		}
+		return atomf("%s(%s)", g.pre.use("tma_store_bytes"), g.args(c.Args[:3]))
+	}
 	rank := len(c.Args) - 4
 	if rank < 1 || rank > 5 {
 		g.fail("T.tma_store has %d coordinates", rank)
@@ -338,14 +352,10 @@ func (g *gen) descriptor(p, off ir.Expr) string {
 	return infixText("+", t, g.expr(off)).s
 }
 
-// fenceOperand prints warpgroup_fence_operand(type, pointer, offset, elements).
+// fenceOperand prints warpgroup_fence_operand(type, pointer, offset, number of
+// 32-bit registers).
 func (g *gen) fenceOperand(c *ir.Call) text {
-	t, err := ir.ParseDType(g.str(c, 0))
-	if err != nil {
-		g.fail("%v", err)
-	}
-	n := g.constant(c, 3) * int64(t.Bytes()) / 4
-	return atomf("%s<%d>(%s)", g.pre.use("fence_registers"), n, g.offset(c.Args[1], c.Args[2]))
+	return atomf("%s<%d>(%s)", g.pre.use("fence_registers"), g.constant(c, 3), g.offset(c.Args[1], c.Args[2]))
 }
 
 // wgmmaDescriptor prints initialize_wgmma_descriptor(descriptor, address,

@@ -257,6 +257,10 @@ __device__ __forceinline__ void cp_async_arrive(unsigned long long* bar) {
 __device__ __forceinline__ void prefetch_tensor_map(const tensor_map& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }`},
+	"tma_store_bytes": {[]string{"shared_address"}, `
+__device__ __forceinline__ void tma_store_bytes(void* dst, const void* src, unsigned bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(shared_address(src)), "r"(bytes) : "memory");
+}`},
 	"tma_store_arrive": {nil, `
 __device__ __forceinline__ void tma_store_arrive() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }`},
 	"tma_store_wait": {nil, `

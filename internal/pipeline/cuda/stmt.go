@@ -50,10 +50,11 @@ func (g *gen) stmt(s ir.Stmt, last bool) {
 			return
 		}
 	default:
-		if org := s.Origin(); org.IsValid() {
-			g.quote(s)
+		g.quote(s)
+		if g.declare(s) {
+			g.at = at
+			return
 		}
-		g.declare(s)
 	}
 	switch s := s.(type) {
 	case *ir.AttrStmt:
@@ -310,6 +311,15 @@ func (g *gen) declare(s ir.Stmt) bool {
 			g.emit("%s %s = %s;", t, name, g.expr(st.Value).s)
 			merged = true
 			continue
+		}
+		if ev, ok := s.(*ir.Evaluate); ok && p.scope == len(g.names.stack) {
+			if c, ok := ir.IsCall(ev.Value, "initialize_wgmma_descriptor"); ok && len(c.Args) == 5 {
+				if l, ok := c.Args[0].(*ir.BufferLoad); ok && l.Buffer.Data == p.b.Data {
+					g.emit("%s %s;", t, g.call(c).s)
+					merged = true
+					continue
+				}
+			}
 		}
 		g.emit("%s %s;", t, name)
 	}

@@ -12,13 +12,14 @@ import (
 // BUFFER_desc, made on the host by a packed call before the launch and
 // prefetched by one thread of each block; "tma_descriptor_args" lists them.
 // The attribute is set on every function of a CUDA target, empty where there
-// is no tensor map. Invariant: no T.create_tma_descriptor is left.
+// is no tensor map. L2 access policy windows ("l2_persistent_map") are set
+// around the launches. Invariant: no T.create_tma_descriptor is left.
 var LowerHopperIntrin = &pipeline.Pass{
 	Name:         "LowerHopperIntrin",
 	Stage:        stage,
 	Doc:          "make tensor maps on the host, once each",
 	Precondition: "Host and device code are one function; the launch axes are in place.",
-	Effect:       "Equal T.create_tma_descriptor calls become one tensor map, made on the host before the launch and prefetched in the kernel. \"tma_descriptor_args\" lists them, empty where there are none.",
+	Effect:       "Equal T.create_tma_descriptor calls become one tensor map, made on the host before the launch and prefetched in the kernel. \"tma_descriptor_args\" lists them, empty where there are none. L2 access policy windows are set around the launches.",
 	Before:       "T.tma_load(T.create_tma_descriptor(6, 2, A.data, ...), bar[0], ...)",
 	After:        "A_desc = T.tvm_stack_alloca(\"tvm_ffi_any\", 16)\nT.call_packed(\"__tvm_tensormap_create_tiled\", A_desc, 6, 2, A, ...)\n...\nT.tma_load(A_desc, bar[0], ...)",
 	Run:          pipeline.FuncPass(hasHost, lowerHopper),
@@ -106,7 +107,58 @@ func lowerHopper(_ *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
 	if len(all) == 0 && f.Attr("tma_descriptor_args") != nil {
 		return f, nil
 	}
+	body, err := accessWindows(f, body)
+	if err != nil {
+		return nil, err
+	}
 	return f.WithBody(body).WithAttr("tma_descriptor_args", args), nil
+}
+
+// accessWindows sets the L2 access policy windows that "l2_persistent_map"
+// asks for (buffer name → hit ratio, bytes) around the launches, and takes them
+// off again.
+func accessWindows(f *ir.PrimFunc, body ir.Stmt) (ir.Stmt, error) {
+	windows, ok := f.Attr("l2_persistent_map").(*ir.Dict)
+	if !ok || windows.Len() == 0 {
+		return body, nil
+	}
+	packed := func(org ir.Span, args ...ir.Expr) ir.Stmt {
+		return &ir.Evaluate{Value: &ir.Call{Op: ir.MustOp("call_packed"), Type: ir.DInt32, Args: args}, Org: org}
+	}
+	var err error
+	var r ir.Rewriter
+	r.PreStmt = func(s ir.Stmt) (ir.Stmt, bool) {
+		a, ok := s.(*ir.AttrStmt)
+		if !ok || a.Key != ir.KeyThreadExtent {
+			return s, false
+		}
+		var before []ir.Stmt
+		for _, e := range windows.Entries {
+			name, _ := ir.AttrString(e.Key)
+			l, ok := e.Value.(ir.List)
+			var data *ir.Var
+			for _, b := range f.BufferMap {
+				if b.Buffer.Name == name {
+					data = b.Buffer.Data
+				}
+			}
+			if !ok || len(l) != 2 || data == nil {
+				err = pipeline.Errorf(a.Org, "l2_persistent_map has no buffer parameter %q with a hit ratio and a size", name)
+				return s, true
+			}
+			ratio, ok := l[0].(ir.Expr)
+			bytes, ok2 := l[1].(ir.Expr)
+			if !ok || !ok2 {
+				err = pipeline.Errorf(a.Org, "the access window of %s needs a hit ratio and a size", name)
+				return s, true
+			}
+			before = append(before, packed(a.Org, ir.Str("__tvm_cuda_stream_set_access_policy_window"), data, bytes, ratio))
+		}
+		after := packed(a.Org, ir.Str("__tvm_cuda_stream_reset_access_policy_window"))
+		return ir.Seq(append(before, s, after)...), true
+	}
+	body = r.Stmt(body)
+	return body, err
 }
 
 // afterAxis puts a statement at the beginning of a launch axis's scope.

@@ -72,13 +72,17 @@ func splitHostDevice(_ *pipeline.Context, m *ir.IRModule) (*ir.IRModule, error) 
 			for i, p := range k.Params {
 				args[i] = p
 			}
-			return &ir.Evaluate{Value: &ir.Call{Global: name, Type: ir.DVoid, Args: args}, Org: a.Org}, true
+			return &ir.Evaluate{Value: &ir.Call{Global: name, Type: ir.DInt32, Args: args}, Org: a.Org}, true
 		}
 		body := r.Stmt(f.Body)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, f.WithBody(body))
+		g := f.WithBody(body)
+		if g != f && g.Attr("tl.non_restrict_params") != nil {
+			g = g.WithAttr("tl.non_restrict_params", nil) // the kernels have it now
+		}
+		out = append(out, g)
 	}
 	if len(kernels) == 0 {
 		return m, nil

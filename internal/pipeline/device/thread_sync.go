@@ -1,0 +1,849 @@
+package device
+
+import (
+	"strings"
+
+	"lowertrace/internal/ir"
+	"lowertrace/internal/pipeline"
+)
+
+// ThreadSyncShared and ThreadSyncDynamic put barriers between accesses of
+// different threads to shared memory.
+//
+// Precondition: SplitHostDevice; indices are flat. Effect: where a statement
+// may touch what another thread accessed since the last barrier, one of the two
+// being a write, a barrier of the block stands before it: before the whole loop
+// or branch when that is enough, within a loop when its iterations depend on
+// each other. A copy by cp.async lands when a wait says so: after the wait it
+// counts as a write of that moment. Invariant: barriers stand only where all
+// threads pass: a branch or loop that threads may take differently is treated as
+// one statement, with the barrier before it. Addresses are compared thread by
+// thread; where they cannot be computed, they are taken to meet.
+//
+//	s[tx] = A[tx]; B[tx] = s[127 - tx]
+//	->  s[tx] = A[tx]; T.tvm_storage_sync("shared"); B[tx] = s[127 - tx]
+var (
+	ThreadSyncShared = &pipeline.Pass{
+		Name:         "ThreadSync",
+		Stage:        stage,
+		Doc:          "put barriers between accesses of different threads to shared memory",
+		Precondition: "Kernels are functions of their own (SplitHostDevice) and shared buffers have flat indices.",
+		Effect:       "A barrier stands before a statement that may touch what another thread accessed since the last barrier. The first run treats static shared memory, the second dynamic.",
+		Before:       "s[tx] = A[tx]\nB[tx] = s[127 - tx]",
+		After:        "s[tx] = A[tx]\nT.tvm_storage_sync(\"shared\")\nB[tx] = s[127 - tx]",
+		Run:          threadSync("shared"),
+	}
+	ThreadSyncDynamic = &pipeline.Pass{
+		Name:         "ThreadSync",
+		Stage:        stage,
+		Doc:          ThreadSyncShared.Doc,
+		Precondition: ThreadSyncShared.Precondition,
+		Effect:       ThreadSyncShared.Effect,
+		Before:       ThreadSyncShared.Before,
+		After:        ThreadSyncShared.After,
+		Run:          threadSync("shared.dyn"),
+	}
+)
+
+// maxSyncEvals bounds the addresses one function's comparisons compute; past
+// it accesses are taken to meet.
+const maxSyncEvals = 1 << 24
+
+func threadSync(scope string) func(*pipeline.Context, *ir.IRModule) (*ir.IRModule, error) {
+	return pipeline.BodyPass(pipeline.IsDeviceFunc, func(c *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
+		p := newPlanner(scope, f)
+		if len(p.pools) == 0 {
+			return f.Body, nil
+		}
+		body, _ := p.seq(ir.Stmts(f.Body), state{})
+		if sameStmts(body, f.Body) {
+			return f.Body, nil
+		}
+		return body, nil
+	})
+}
+
+// state is what has been accessed when a statement begins.
+type state struct {
+	plain   []*access // since the last barrier
+	pending []*access // by asynchronous copies that may still be under way
+}
+
+// effect sums up a statement: what it accesses before its first barrier and
+// after its last one.
+type effect struct {
+	head   []*access
+	tail   state
+	synced bool // every way through passes a barrier
+	waits  bool // waits for asynchronous copies
+}
+
+// planner places the barriers of one kernel.
+type planner struct {
+	scope   string
+	cmp     comparer
+	pools   map[*ir.Var]bool
+	places  map[*ir.Var]place // pointers into pools
+	varying map[*ir.Var]bool  // variables that differ between threads
+	buffers map[*ir.Var]bool  // local arrays whose contents differ between threads
+	written map[*ir.Var]bool  // global memory that is written
+	done    map[ir.Stmt]effect
+	barrier func(ir.Span) ir.Stmt
+}
+
+// place is a pointer's target: an offset in bytes into an allocation.
+type place struct {
+	pool *ir.Var
+	off  int64
+}
+
+func newPlanner(scope string, f *ir.PrimFunc) *planner {
+	p := &planner{scope: scope, pools: map[*ir.Var]bool{}, places: map[*ir.Var]place{}, done: map[ir.Stmt]effect{},
+		cmp: comparer{ranges: map[*ir.Var]rangedVar{}, threads: 1}}
+	for _, tag := range []string{"threadIdx.x", "threadIdx.y", "threadIdx.z"} {
+		if a, ok := threadAxes(f.Body)[tag]; ok {
+			p.cmp.axes = append(p.cmp.axes, a)
+			p.cmp.threads *= a.extent
+		}
+	}
+	ir.Walk(f.Body, func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.AllocBuffer:
+			if s.Buffer.Scope() == scope {
+				p.pools[s.Buffer.Data] = true
+				p.places[s.Buffer.Data] = place{s.Buffer.Data, 0}
+			}
+		case *ir.Bind:
+			c, ok := ir.IsCall(s.Value, "handle_add_byte_offset")
+			if !ok {
+				break
+			}
+			if base, ok := c.Args[0].(*ir.Var); ok {
+				if at, known := p.places[base]; known {
+					if n, ok := ir.AsInt(c.Args[1]); ok {
+						p.places[s.Var] = place{at.pool, at.off + n}
+					} else {
+						p.places[s.Var] = place{at.pool, -1}
+					}
+				}
+			}
+		}
+		return true
+	})
+	p.written = writtenThrough(f.Body)
+	p.findVarying(f.Body)
+	op := ir.MustOp("tvm_storage_sync")
+	p.barrier = func(org ir.Span) ir.Stmt { return &ir.Evaluate{Value: ir.NewCall(op, ir.Str(scope)), Org: org} }
+	return p
+}
+
+// findVarying finds what may differ between threads: the thread's number and
+// all that is computed from it or under a condition on it.
+func (p *planner) findVarying(body ir.Stmt) {
+	p.varying, p.buffers = map[*ir.Var]bool{}, map[*ir.Var]bool{}
+	for _, a := range p.cmp.axes {
+		p.varying[a.v] = a.extent > 1
+	}
+	for changed := true; changed; {
+		changed = false
+		mark := func(m map[*ir.Var]bool, v *ir.Var) {
+			if !m[v] {
+				m[v], changed = true, true
+			}
+		}
+		var walk func(s ir.Stmt, diverged bool)
+		walk = func(s ir.Stmt, diverged bool) {
+			switch s := s.(type) {
+			case *ir.Bind:
+				if !p.uniform(s.Value) {
+					mark(p.varying, s.Var)
+				}
+			case *ir.For:
+				if !p.uniform(s.Min) || !p.uniform(s.Extent) || s.Step != nil && !p.uniform(s.Step) {
+					mark(p.varying, s.Var)
+					diverged = true
+				}
+			case *ir.IfThenElse:
+				diverged = diverged || !p.uniform(s.Cond)
+			case *ir.While:
+				diverged = diverged || !p.uniform(s.Cond)
+			case *ir.BufferStore:
+				same := !diverged && p.uniform(s.Value)
+				for _, i := range s.Indices {
+					same = same && p.uniform(i)
+				}
+				if !same {
+					mark(p.buffers, s.Buffer.Data)
+				}
+			case *ir.Evaluate:
+				// What an operator writes through a pointer differs.
+				for v := range writtenThrough(s) {
+					mark(p.buffers, v)
+				}
+			}
+			ir.Children(s, func(c ir.Stmt) { walk(c, diverged) })
+		}
+		walk(body, false)
+	}
+}
+
+// uniform reports a value that all threads agree on.
+func (p *planner) uniform(e ir.Expr) bool {
+	ok := true
+	ir.WalkExpr(e, func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.Var:
+			ok = ok && !p.varying[e]
+		case *ir.Let:
+			ok = false
+		case *ir.BufferLoad:
+			sc := e.Buffer.Scope()
+			switch {
+			case pipeline.IsThreadLocal(sc):
+				ok = ok && !p.buffers[e.Buffer.Data]
+			case sc == "global":
+				ok = ok && !p.written[e.Buffer.Data]
+			default:
+				ok = false
+			}
+		case *ir.Call:
+			ok = ok && e.Op != nil && (e.Op.Effect == ir.Pure || e.Op.Name == "block_rank_in_cluster")
+		}
+		return ok
+	})
+	return ok
+}
+
+// sync is the state after a barrier: asynchronous copies stay under way.
+func (s state) sync() state {
+	out := state{pending: append([]*access(nil), s.pending...)}
+	for _, a := range s.plain {
+		if a.async {
+			out.pending = append(out.pending, a)
+		}
+	}
+	return out
+}
+
+// wait is the state after a wait that leaves n groups under way: what was
+// pending has been written just now.
+func (s state) wait(n int64) state {
+	out := state{}
+	for _, a := range s.plain {
+		if a.async {
+			b := *a
+			b.async = n > 0
+			a = &b
+		}
+		out.plain = append(out.plain, a)
+	}
+	for _, a := range s.pending {
+		b := *a
+		b.async = n > 0
+		out.plain = append(out.plain, &b)
+	}
+	return out
+}
+
+func (s state) add(t state) state {
+	return state{append(append([]*access(nil), s.plain...), t.plain...), append(append([]*access(nil), s.pending...), t.pending...)}
+}
+
+// meets reports whether a statement must not begin in a state.
+func (p *planner) meets(s state, head []*access) bool {
+	for _, b := range head {
+		for _, a := range s.plain {
+			if p.conflict(a, b) {
+				return true
+			}
+		}
+		if b.afterWait {
+			for _, a := range s.pending {
+				if p.conflict(a, b) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (p *planner) conflict(a, b *access) bool {
+	if a.pool != b.pool || !a.write && !b.write || a.atomic && b.atomic {
+		return false
+	}
+	return p.cmp.evals > maxSyncEvals || p.cmp.conflict(a, b)
+}
+
+// stmt places barriers in a statement that begins in a state. Sequences put
+// barriers between their statements by that state; all other statements are
+// placed inside by themselves, and whoever holds them compares their head with
+// the state before them.
+func (p *planner) stmt(s ir.Stmt, before state) (ir.Stmt, effect) {
+	switch s := s.(type) {
+	case nil:
+		return nil, effect{}
+	case *ir.SeqStmt:
+		return p.seq(s.Seq, before)
+	case *ir.AttrStmt:
+		body, e := p.seq(ir.Stmts(s.Body), before)
+		return withBody(s, body), e
+	}
+	if e, ok := p.done[s]; ok {
+		return s, e
+	}
+	t, e := p.single(s)
+	p.done[t] = e
+	return t, e
+}
+
+func withBody(s *ir.AttrStmt, body ir.Stmt) ir.Stmt {
+	if sameStmts(body, s.Body) {
+		return s
+	}
+	t := *s
+	t.Body = body
+	return &t
+}
+
+func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
+	now := before
+	var sum effect
+	var out []ir.Stmt
+	changed, waited := false, false
+	for _, s := range list {
+		c, e := p.stmt(s, now)
+		changed = changed || c != s
+		if _, nested := s.(*ir.AttrStmt); !nested && p.meets(now, e.head) {
+			out = append(out, p.barrier(s.Origin()))
+			changed = true
+			now = now.sync()
+			sum.tail = sum.tail.sync()
+			sum.synced, waited = true, false
+		}
+		out = append(out, c)
+		if !sum.synced {
+			for _, a := range e.head {
+				if waited && !a.afterWait {
+					b := *a
+					b.afterWait = true
+					a = &b
+				}
+				sum.head = append(sum.head, a)
+			}
+		}
+		if n, ok := waitGroups(c); ok {
+			now, sum.tail = now.wait(n), sum.tail.wait(n)
+			waited = true
+		}
+		waited = waited && !e.synced || e.waits && !e.synced
+		sum.waits = sum.waits || e.waits
+		if e.synced {
+			now = state{pending: now.sync().pending}.add(e.tail)
+			sum.tail = state{pending: sum.tail.sync().pending}.add(e.tail)
+			sum.synced = true
+		} else {
+			now, sum.tail = now.add(e.tail), sum.tail.add(e.tail)
+		}
+	}
+	if !changed {
+		if len(list) == 1 {
+			return list[0], sum
+		}
+		return &ir.SeqStmt{Seq: list, Org: list[0].Origin()}, sum
+	}
+	return ir.Seq(out...), sum
+}
+
+// waitGroups is the operand of a wait for asynchronous copies.
+func waitGroups(s ir.Stmt) (int64, bool) {
+	ev, ok := s.(*ir.Evaluate)
+	if !ok {
+		return 0, false
+	}
+	c, ok := ir.IsCall(ev.Value, "ptx_wait_group")
+	if !ok || len(c.Args) != 1 {
+		return 0, false
+	}
+	if n, ok := ir.AsInt(c.Args[0]); ok {
+		return n, true
+	}
+	return 1, true // unknown: some may be under way
+}
+
+// isBarrier reports a barrier of the whole block.
+func isBarrier(s ir.Stmt) bool {
+	ev, ok := s.(*ir.Evaluate)
+	if !ok {
+		return false
+	}
+	c, ok := ev.Value.(*ir.Call)
+	if !ok || c.Op == nil {
+		return false
+	}
+	switch c.Op.Name {
+	case "tvm_storage_sync":
+		sc, _ := ir.AttrString(c.Args[0])
+		return len(c.Args) == 1 && pipeline.IsShared(sc)
+	case "sync_grid", "cluster_sync":
+		return true
+	}
+	return false
+}
+
+func (p *planner) single(s ir.Stmt) (ir.Stmt, effect) {
+	if isBarrier(s) {
+		return s, effect{synced: true}
+	}
+	switch s := s.(type) {
+	case *ir.For:
+		if p.uniform(s.Min) && p.uniform(s.Extent) && (s.Step == nil || p.uniform(s.Step)) {
+			return p.loop(s)
+		}
+		return s, p.whole(s)
+	case *ir.While:
+		if !p.uniform(s.Cond) {
+			return s, p.whole(s)
+		}
+		body, e := p.repeat(s.Body, nil)
+		e.head = append(p.reads(s.Cond), e.head...)
+		e.tail.plain = append(p.reads(s.Cond), e.tail.plain...)
+		e.synced = false
+		if body != s.Body {
+			t := *s
+			t.Body = body
+			return &t, e
+		}
+		return s, e
+	case *ir.IfThenElse:
+		if !p.uniform(s.Cond) {
+			return s, p.whole(s)
+		}
+		then, e := p.seq(ir.Stmts(s.Then), state{})
+		var els ir.Stmt
+		var f effect
+		if s.Else != nil {
+			els, f = p.seq(ir.Stmts(s.Else), state{})
+		}
+		cond := p.reads(s.Cond)
+		e.head = append(append(cond, e.head...), f.head...)
+		e.tail = e.tail.add(f.tail)
+		e.synced = e.synced && f.synced
+		e.waits = e.waits || f.waits
+		if !sameStmts(then, s.Then) || !sameStmts(els, s.Else) {
+			return &ir.IfThenElse{Cond: s.Cond, Then: then, Else: els, Org: s.Org}, e
+		}
+		return s, e
+	}
+	return s, p.whole(s)
+}
+
+// sameStmts compares a statement with what seq made of it: a sequence is
+// rebuilt around the same statements.
+func sameStmts(a, b ir.Stmt) bool {
+	la, lb := ir.Stmts(a), ir.Stmts(b)
+	if len(la) != len(lb) {
+		return false
+	}
+	for i := range la {
+		if la[i] != lb[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// loop places barriers in a loop that all threads run alike.
+func (p *planner) loop(s *ir.For) (ir.Stmt, effect) {
+	lo, okLo := ir.AsInt(s.Min)
+	n, okN := ir.AsInt(s.Extent)
+	step := int64(1)
+	if s.Step != nil {
+		v, ok := ir.AsInt(s.Step)
+		okN = okN && ok && v > 0
+		step = v
+	}
+	known := okLo && okN && n > 0
+	if known && step == 1 {
+		p.cmp.ranges[s.Var] = rangedVar{s.Var, lo, n}
+		defer delete(p.cmp.ranges, s.Var)
+	}
+	once := known && n <= step
+	runs := known
+	if !runs { // by the ranges of what the extent depends on
+		least, _, ok := p.cmp.interval(s.Extent, &access{})
+		runs = ok && least > 0
+	}
+	body, e := p.repeat(s.Body, func(a *access, exact bool) *access {
+		if once {
+			return nil
+		}
+		if exact {
+			return a.substitute(s.Var, &ir.Binary{Op: ir.Sub, A: s.Var, B: ir.IntConst(s.Var.Type, step)})
+		}
+		return a.anyOf(s.Var, lo, n, known && step == 1)
+	})
+	// Seen from outside, the variable takes all values; before the first
+	// barrier and after the last one only the first and last.
+	out := effect{synced: e.synced && runs, waits: e.waits}
+	for _, a := range e.head {
+		if e.synced && known {
+			out.head = append(out.head, a.substitute(s.Var, s.Min))
+		} else {
+			out.head = append(out.head, a.anyOf(s.Var, lo, n, known && step == 1))
+		}
+	}
+	for _, a := range e.tail.plain {
+		if e.synced && known && step == 1 && !a.async {
+			out.tail.plain = append(out.tail.plain, a.substitute(s.Var, ir.IntConst(s.Var.Type, lo+n-1)))
+		} else {
+			out.tail.plain = append(out.tail.plain, a.anyOf(s.Var, lo, n, known && step == 1))
+		}
+	}
+	for _, a := range e.tail.pending {
+		out.tail.pending = append(out.tail.pending, a.anyOf(s.Var, lo, n, known && step == 1))
+	}
+	if !runs {
+		// It may not run at all: what its head needs is needed, but it
+		// synchronises nothing.
+		out.tail.plain = append(out.tail.plain, out.head...)
+	}
+	if !sameStmts(body, s.Body) {
+		t := *s
+		t.Body = body
+		return &t, out
+	}
+	return s, out
+}
+
+// repeat places barriers within one iteration, then between an iteration and
+// the ones before it. previous turns an access of this iteration into one of
+// the iteration before (exact), or of any before; nil drops it.
+func (p *planner) repeat(body ir.Stmt, previous func(a *access, exact bool) *access) (ir.Stmt, effect) {
+	if previous == nil {
+		previous = func(a *access, _ bool) *access { return a }
+	}
+	b, e := p.seq(ir.Stmts(body), state{})
+	var carried state
+	for _, a := range e.tail.plain {
+		if q := previous(a, e.synced && !a.async); q != nil {
+			carried.plain = append(carried.plain, q)
+		}
+	}
+	for _, a := range e.tail.pending {
+		if q := previous(a, false); q != nil {
+			carried.pending = append(carried.pending, q)
+		}
+	}
+	if len(carried.plain) == 0 && len(carried.pending) == 0 {
+		return b, e
+	}
+	b, _ = p.seq(ir.Stmts(b), carried)
+	// The barriers added change head and tail.
+	_, e = p.seq(ir.Stmts(b), state{})
+	return b, e
+}
+
+// substitute is an access with a variable replaced.
+func (a *access) substitute(v *ir.Var, by ir.Expr) *access {
+	if a.index == nil && len(a.guards) == 0 {
+		return a
+	}
+	b := *a
+	f := ir.SubstMap(map[*ir.Var]ir.Expr{v: by})
+	if b.index != nil {
+		b.index = ir.Substitute(a.index, f)
+	}
+	b.guards = make([]ir.Expr, len(a.guards))
+	for i, g := range a.guards {
+		b.guards[i] = ir.Substitute(g, f)
+	}
+	return &b
+}
+
+// anyOf is an access in which a variable may have any value of its range; an
+// unknown range makes it an access of the whole buffer.
+func (a *access) anyOf(v *ir.Var, lo, n int64, known bool) *access {
+	uses := func(e ir.Expr) bool { return ir.UsesVar(e, func(w *ir.Var) bool { return w == v }) }
+	used := a.index != nil && uses(a.index)
+	for _, g := range a.guards {
+		used = used || uses(g)
+	}
+	if !used {
+		return a
+	}
+	b := *a
+	fresh := *v
+	b = *b.substitute(v, &fresh)
+	if known {
+		b.ranged = append(append([]rangedVar(nil), a.ranged...), rangedVar{&fresh, lo, n})
+		return &b
+	}
+	if a.index != nil && uses(a.index) {
+		b.index = nil
+		b.count = wholeBuffer
+	}
+	b.guards = nil
+	return &b
+}
+
+// wholeBuffer is the count of an access whose place is not known: to the end
+// of the allocation, whatever its size.
+const wholeBuffer = 1 << 40
+
+// whole sums up a statement without placing barriers in it.
+func (p *planner) whole(s ir.Stmt) effect {
+	var e effect
+	var walk func(s ir.Stmt, guards []ir.Expr, ranged []rangedVar, lost map[*ir.Var]bool)
+	add := func(list []*access, guards []ir.Expr, ranged []rangedVar, lost map[*ir.Var]bool) {
+		for _, a := range list {
+			b := *a
+			b.guards, b.ranged = append(b.guards, guards...), ranged
+			if b.index != nil && ir.UsesVar(b.index, func(v *ir.Var) bool { return lost[v] }) {
+				b.index, b.count = nil, wholeBuffer
+			}
+			e.head = append(e.head, &b)
+			e.tail.plain = append(e.tail.plain, &b)
+		}
+	}
+	walk = func(s ir.Stmt, guards []ir.Expr, ranged []rangedVar, lost map[*ir.Var]bool) {
+		add(p.own(s), guards, ranged, lost)
+		switch s := s.(type) {
+		case *ir.IfThenElse:
+			walk(s.Then, append(guards[:len(guards):len(guards)], s.Cond), ranged, lost)
+			if s.Else != nil {
+				walk(s.Else, append(guards[:len(guards):len(guards)], &ir.Not{A: s.Cond}), ranged, lost)
+			}
+			return
+		case *ir.For:
+			lo, ok := ir.AsInt(s.Min)
+			n, ok2 := ir.AsInt(s.Extent)
+			if ok && ok2 && n > 0 && s.Step == nil {
+				ranged = append(ranged[:len(ranged):len(ranged)], rangedVar{s.Var, lo, n})
+			} else {
+				more := map[*ir.Var]bool{s.Var: true}
+				for v := range lost {
+					more[v] = true
+				}
+				lost = more
+			}
+			walk(s.Body, guards, ranged, lost)
+			return
+		}
+		if s == nil {
+			return
+		}
+		ir.Children(s, func(c ir.Stmt) { walk(c, guards, ranged, lost) })
+	}
+	walk(s, nil, nil, nil)
+	ir.WalkExprs(s, func(x ir.Expr) bool {
+		if c, ok := ir.IsCall(x, "ptx_wait_group"); ok && c != nil {
+			e.waits = true
+		}
+		return true
+	})
+	if _, leaf := waitGroups(s); !leaf && e.waits {
+		for _, a := range e.head {
+			a.afterWait = true
+		}
+	}
+	return e
+}
+
+// own are the accesses a statement makes itself.
+func (p *planner) own(s ir.Stmt) []*access {
+	var out []*access
+	switch s := s.(type) {
+	case nil, *ir.SeqStmt, *ir.AttrStmt, *ir.AllocBuffer, *ir.DeclBuffer:
+		return nil
+	case *ir.BufferStore:
+		for _, i := range s.Indices {
+			out = append(out, p.reads(i)...)
+		}
+		out = append(out, p.reads(s.Value)...)
+		if s.Predicate != nil {
+			out = append(out, p.reads(s.Predicate)...)
+		}
+		if a := p.element(s.Buffer, s.Indices); a != nil {
+			a.write = true
+			if s.Predicate != nil {
+				a.guards = append(a.guards, s.Predicate)
+			}
+			out = append(out, a)
+		}
+		return out
+	case *ir.Bind:
+		if s.Var.Type.IsHandle() {
+			return nil
+		}
+		return p.reads(s.Value)
+	}
+	ir.StmtExprs(s, func(e ir.Expr) bool {
+		out = append(out, p.reads(e)...)
+		return false
+	})
+	return out
+}
+
+// element is the access of a load or store, nil for other memory.
+func (p *planner) element(b *ir.Buffer, indices []ir.Expr) *access {
+	at, ok := p.places[b.Data]
+	if !ok {
+		return nil
+	}
+	a := &access{pool: at.pool, base: at.off, bytes: int64(b.Type.Bytes()), count: 1}
+	if len(indices) != 1 || at.off < 0 {
+		a.base, a.count = max(at.off, 0), wholeBuffer
+		return a
+	}
+	idx := indices[0]
+	if idx.DType().Lanes > 1 {
+		r, ok := idx.(*ir.Ramp)
+		stride, ok2 := int64(0), false
+		if ok {
+			stride, ok2 = ir.AsInt(r.Stride)
+		}
+		switch {
+		case ok2 && stride == 1:
+			a.index, a.count = r.Base, int64(r.Lanes)
+		case ok2:
+			lane := &ir.Var{Name: "lane", Type: r.Base.DType()}
+			a.index = ir.NewBinary(ir.Add, r.Base, ir.NewBinary(ir.Mul, lane, r.Stride))
+			a.ranged = []rangedVar{{lane, 0, int64(r.Lanes)}}
+		default:
+			a.count = wholeBuffer
+		}
+		return a
+	}
+	a.index = idx
+	return a
+}
+
+// reads are the accesses of an expression, writes by operators included.
+func (p *planner) reads(e ir.Expr) []*access {
+	var out []*access
+	var visit func(ir.Expr) bool
+	visit = func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.BufferLoad:
+			if a := p.element(e.Buffer, e.Indices); a != nil {
+				out = append(out, a)
+			}
+		case *ir.Var:
+			// A bare pointer may be used in any way.
+			if at, ok := p.places[e]; ok {
+				out = append(out, &access{pool: at.pool, base: max(at.off, 0), bytes: 1, count: wholeBuffer, write: true})
+			}
+		case *ir.Call:
+			if e.Op == nil {
+				return true
+			}
+			switch e.Op.Name {
+			case "if_then_else":
+				out = append(out, p.reads(e.Args[0])...)
+				for i, branch := range e.Args[1:] {
+					cond := e.Args[0]
+					if i == 1 {
+						cond = &ir.Not{A: cond}
+					}
+					for _, a := range p.reads(branch) {
+						a.guards = append(a.guards, cond)
+						out = append(out, a)
+					}
+				}
+				return false
+			case "tvm_storage_sync", "initialize_wgmma_descriptor", "ptx_init_barrier_thread_count":
+				return false
+			}
+			for i, arg := range e.Args {
+				a := p.pointed(arg, e, i)
+				if a == nil {
+					ir.WalkExpr(arg, visit)
+					continue
+				}
+				a.async = e.Op.Name == "ptx_cp_async" && i == 0
+				a.atomic = strings.HasPrefix(e.Op.Name, "atomic_") && i == 0
+				if e.Op.Name == "ptx_cp_async" && len(e.Args) > 2 {
+					if n, ok := ir.AsInt(e.Args[2]); ok && a.index != nil {
+						a.count = n
+					}
+				}
+				out = append(out, a)
+			}
+			return false
+		}
+		return true
+	}
+	ir.WalkExpr(e, visit)
+	return out
+}
+
+// pointed is the access an operator makes through a pointer argument, nil for
+// arguments that are no pointers into this planner's memory.
+func (p *planner) pointed(arg ir.Expr, c *ir.Call, i int) *access {
+	call, ok := arg.(*ir.Call)
+	if !ok || call.Op == nil {
+		return nil
+	}
+	reading := false
+	for _, k := range readingArgs[c.Op.Name] {
+		reading = reading || k == i
+	}
+	switch call.Op.Name {
+	case "tvm_access_ptr":
+		v, ok := call.Args[1].(*ir.Var)
+		if !ok {
+			return nil
+		}
+		at, ok := p.places[v]
+		if !ok {
+			return nil
+		}
+		mask, _ := ir.AsInt(call.Args[4])
+		a := &access{pool: at.pool, base: max(at.off, 0), bytes: int64(call.Args[0].DType().Bytes()), index: call.Args[2], write: mask&accessWrite != 0}
+		if n, ok := ir.AsInt(call.Args[3]); ok && at.off >= 0 {
+			a.count = n
+		} else {
+			a.index, a.count = nil, wholeBuffer
+		}
+		return a
+	case "access_ptr":
+		l, ok := call.Args[0].(*ir.BufferLoad)
+		if !ok {
+			return nil
+		}
+		a := p.element(l.Buffer, l.Indices)
+		if a == nil {
+			return nil
+		}
+		mask, _ := ir.AsInt(call.Args[2])
+		a.write = mask&accessWrite != 0
+		if n, ok := ir.AsInt(call.Args[1]); ok && a.index != nil {
+			a.count = n
+		} else {
+			a.index, a.count = nil, wholeBuffer
+		}
+		return a
+	case "address_of":
+		l, ok := call.Args[0].(*ir.BufferLoad)
+		if !ok {
+			return nil
+		}
+		a := p.element(l.Buffer, l.Indices)
+		if a == nil {
+			return nil
+		}
+		a.write = !reading
+		if bytes := pointeeBytes[c.Op.Name]; bytes > 0 && a.index != nil {
+			a.count = max(1, bytes/a.bytes)
+		} else if !strings.HasPrefix(c.Op.Name, "atomic_") && c.Op.Name != "ptx_cp_async" {
+			a.index, a.count = nil, wholeBuffer
+		}
+		return a
+	}
+	return nil
+}
+
+// pointeeBytes is what operators access at an address they are given, where
+// that is fixed.
+var pointeeBytes = map[string]int64{"ptx_ldmatrix": 16, "ptx_stmatrix": 16}

@@ -1,0 +1,639 @@
+package device
+
+import (
+	"lowertrace/internal/ir"
+)
+
+// access is one thread's access to shared memory: Count elements of Bytes
+// bytes from element Index on, at Base bytes into Pool. Index may mention the
+// thread axes, the variables in Ranged, which take all values of their ranges,
+// and uniform variables, which are the same for all threads.
+type access struct {
+	pool   *ir.Var // the allocation
+	base   int64
+	index  ir.Expr // nil: all of the buffer, Count elements
+	bytes  int64
+	count  int64
+	guards []ir.Expr // threads for which one does not hold do not access
+	ranged []rangedVar
+	write  bool
+	atomic bool
+	async  bool // a write that lands at an unknown time before a wait
+	// afterWait: a wait for asynchronous copies comes before it in the
+	// statement summarised, with no barrier in between.
+	afterWait bool
+}
+
+type rangedVar struct {
+	v           *ir.Var
+	min, extent int64
+}
+
+// maxThreadEvals bounds the addresses computed to compare two accesses. Beyond
+// it they count as a conflict: a barrier too many is safe.
+const maxThreadEvals = 1 << 20
+
+// uniformSpan is how many values of a uniform variable without a constant
+// range are tried when it only occurs under a remainder.
+const maxUniformValues = 256
+
+// comparer decides whether accesses of different threads can meet.
+type comparer struct {
+	axes    []axis
+	threads int64
+	// ranges are the ranges of uniform loop variables in scope, where
+	// constant.
+	ranges map[*ir.Var]rangedVar
+	evals  int64
+}
+
+// evalFunc computes an expression from the values of variables by slot.
+type evalFunc func(env []int64) int64
+
+// compiler turns integer expressions into functions. Slots number variables.
+type compiler struct {
+	slots map[*ir.Var]int
+	free  []*ir.Var // variables met that had no slot
+}
+
+func (c *compiler) slot(v *ir.Var) int {
+	s, ok := c.slots[v]
+	if !ok {
+		s = len(c.slots)
+		c.slots[v] = s
+		c.free = append(c.free, v)
+	}
+	return s
+}
+
+// compile is nil where an expression depends on memory or on anything that is
+// not integer arithmetic.
+func (c *compiler) compile(e ir.Expr) evalFunc {
+	switch e := e.(type) {
+	case *ir.IntImm:
+		v := e.Value
+		return func([]int64) int64 { return v }
+	case *ir.Var:
+		if !e.Type.IsInteger() && !e.Type.IsBool() {
+			return nil
+		}
+		s := c.slot(e)
+		return func(env []int64) int64 { return env[s] }
+	case *ir.Cast:
+		f := c.compile(e.Value)
+		if f == nil || !(e.Type.IsInteger() || e.Type.IsBool()) || e.Value.DType().IsFloat() {
+			return nil
+		}
+		t := e.Type
+		return func(env []int64) int64 { return ir.WrapInt(t, f(env)) }
+	case *ir.Not:
+		f := c.compile(e.A)
+		if f == nil {
+			return nil
+		}
+		return func(env []int64) int64 { return 1 - f(env) }
+	case *ir.Select:
+		return c.choice(e.Cond, e.True, e.False)
+	case *ir.Binary:
+		if !e.A.DType().IsInteger() && !e.A.DType().IsBool() {
+			return nil
+		}
+		return c.binary(e.Op, e.A, e.B)
+	case *ir.Call:
+		if e.Op == nil {
+			return nil
+		}
+		switch e.Op.Name {
+		case "if_then_else":
+			return c.choice(e.Args[0], e.Args[1], e.Args[2])
+		case "likely":
+			return c.compile(e.Args[0])
+		case "bitwise_not":
+			f := c.compile(e.Args[0])
+			if f == nil {
+				return nil
+			}
+			return func(env []int64) int64 { return ^f(env) }
+		case "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right":
+			a, b := c.compile(e.Args[0]), c.compile(e.Args[1])
+			if a == nil || b == nil {
+				return nil
+			}
+			t := e.Type
+			switch e.Op.Name {
+			case "bitwise_and":
+				return func(env []int64) int64 { return a(env) & b(env) }
+			case "bitwise_or":
+				return func(env []int64) int64 { return a(env) | b(env) }
+			case "bitwise_xor":
+				return func(env []int64) int64 { return a(env) ^ b(env) }
+			case "shift_left":
+				return func(env []int64) int64 { return ir.WrapInt(t, a(env)<<uint64(b(env)&63)) }
+			}
+			return func(env []int64) int64 { return a(env) >> uint64(b(env)&63) }
+		}
+	}
+	return nil
+}
+
+func (c *compiler) choice(cond, t, f ir.Expr) evalFunc {
+	a, b, d := c.compile(cond), c.compile(t), c.compile(f)
+	if a == nil || b == nil || d == nil {
+		return nil
+	}
+	return func(env []int64) int64 {
+		if a(env) != 0 {
+			return b(env)
+		}
+		return d(env)
+	}
+}
+
+func (c *compiler) binary(op ir.BinOp, x, y ir.Expr) evalFunc {
+	a, b := c.compile(x), c.compile(y)
+	if a == nil || b == nil {
+		return nil
+	}
+	truth := func(v bool) int64 {
+		if v {
+			return 1
+		}
+		return 0
+	}
+	switch op {
+	case ir.Add:
+		return func(env []int64) int64 { return a(env) + b(env) }
+	case ir.Sub:
+		return func(env []int64) int64 { return a(env) - b(env) }
+	case ir.Mul:
+		return func(env []int64) int64 { return a(env) * b(env) }
+	case ir.Min:
+		return func(env []int64) int64 { return min(a(env), b(env)) }
+	case ir.Max:
+		return func(env []int64) int64 { return max(a(env), b(env)) }
+	case ir.EQ:
+		return func(env []int64) int64 { return truth(a(env) == b(env)) }
+	case ir.NE:
+		return func(env []int64) int64 { return truth(a(env) != b(env)) }
+	case ir.LT:
+		return func(env []int64) int64 { return truth(a(env) < b(env)) }
+	case ir.LE:
+		return func(env []int64) int64 { return truth(a(env) <= b(env)) }
+	case ir.GT:
+		return func(env []int64) int64 { return truth(a(env) > b(env)) }
+	case ir.GE:
+		return func(env []int64) int64 { return truth(a(env) >= b(env)) }
+	case ir.And:
+		return func(env []int64) int64 { return truth(a(env) != 0 && b(env) != 0) }
+	case ir.Or:
+		return func(env []int64) int64 { return truth(a(env) != 0 || b(env) != 0) }
+	case ir.Div, ir.TruncMod, ir.FloorDiv, ir.FloorMod:
+		return func(env []int64) int64 {
+			n, d := a(env), b(env)
+			if d == 0 {
+				return 0 // undefined; any value will do
+			}
+			switch op {
+			case ir.Div:
+				return n / d
+			case ir.TruncMod:
+				return n % d
+			case ir.FloorDiv:
+				return ir.FloorDivInt(n, d)
+			}
+			return ir.FloorModInt(n, d)
+		}
+	}
+	return nil
+}
+
+// mentions reports a variable in an access's index or guards.
+func mentions(a *access, index ir.Expr, v *ir.Var) bool {
+	is := func(w *ir.Var) bool { return w == v }
+	if ir.UsesVar(index, is) {
+		return true
+	}
+	for _, g := range a.guards {
+		if ir.UsesVar(g, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// conflict reports whether an access b may touch what another thread accessed
+// by a before. An asynchronous copy is not even ordered after what its own
+// thread read or stored.
+func (c *comparer) conflict(a, b *access) bool {
+	if a.pool != b.pool || !a.write && !b.write || a.atomic && b.atomic {
+		return false
+	}
+	if a.index == nil || b.index == nil {
+		lo, hi, ok := c.bounds(a)
+		lo2, hi2, ok2 := c.bounds(b)
+		return !ok || !ok2 || lo < hi2 && lo2 < hi
+	}
+	if lo, hi, ok := c.bounds(a); ok {
+		if lo2, hi2, ok := c.bounds(b); ok && (hi <= lo2 || hi2 <= lo) {
+			return false
+		}
+	}
+	ia, ib := cancelUniform(a.index, b.index, a.bytes == b.bytes, func(e ir.Expr) bool { return c.isUniform(e, a, b) })
+	comp := &compiler{slots: map[*ir.Var]int{}}
+	for _, x := range c.axes {
+		comp.slot(x.v)
+	}
+	// A variable that is ranged in both accesses takes its values in each
+	// independently.
+	fa, ga := c.compileAccess(comp, a, ia)
+	fb, gb := c.compileAccess(comp, b, ib)
+	if fa == nil || fb == nil {
+		return true
+	}
+	isRanged := map[*ir.Var]bool{}
+	for _, r := range append(append([]rangedVar(nil), a.ranged...), b.ranged...) {
+		isRanged[r.v] = true
+	}
+	var uniform []rangedVar
+	for _, v := range comp.free {
+		if c.isAxis(v) || isRanged[v] {
+			continue
+		}
+		r, ok := c.ranges[v]
+		if !ok {
+			if r, ok = periodOf(v, ia, ib, a.guards, b.guards); !ok {
+				return true
+			}
+		}
+		uniform = append(uniform, r)
+	}
+	// A uniform variable that only one access mentions takes all values there.
+	ra, rb := a.ranged, b.ranged
+	both := uniform[:0]
+	for _, r := range uniform {
+		switch inA, inB := mentions(a, ia, r.v), mentions(b, ib, r.v); {
+		case inA && inB:
+			both = append(both, r)
+		case inA:
+			ra = append(ra[:len(ra):len(ra)], r)
+		case inB:
+			rb = append(rb[:len(rb):len(rb)], r)
+		}
+	}
+	uniform = both
+	work := c.threads * (combinations(ra) + combinations(rb)) * combinations(uniform)
+	if work <= 0 || work > maxThreadEvals {
+		return true
+	}
+	c.evals += work
+	env := make([]int64, len(comp.slots))
+	found := false
+	forAll(comp, uniform, env, func() bool {
+		owner := map[int64]int64{}
+		unit := gcd(a.bytes*a.count, b.bytes*b.count)
+		unit = gcd(unit, gcd(a.base, b.base))
+		unit = gcd(gcd(unit, a.bytes), b.bytes)
+		c.eachThread(comp, env, func(thread int64) bool {
+			return forAll(comp, ra, env, func() bool {
+				if !holds(ga, env) {
+					return true
+				}
+				start := a.base + fa(env)*a.bytes
+				for k := int64(0); k < a.bytes*a.count; k += unit {
+					at := (start + k) / unit
+					if o, ok := owner[at]; ok && o != thread {
+						owner[at] = -1
+					} else {
+						owner[at] = thread
+					}
+				}
+				return true
+			})
+		})
+		return c.eachThread(comp, env, func(thread int64) bool {
+			return forAll(comp, rb, env, func() bool {
+				if !holds(gb, env) {
+					return true
+				}
+				start := b.base + fb(env)*b.bytes
+				for k := int64(0); k < b.bytes*b.count; k += unit {
+					if o, ok := owner[(start+k)/unit]; ok && (o != thread || b.async && !a.async) {
+						found = true
+						return false
+					}
+				}
+				return true
+			})
+		})
+	})
+	return found
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return max(a, -a)
+}
+
+func combinations(list []rangedVar) int64 {
+	n := int64(1)
+	for _, r := range list {
+		if r.extent <= 0 || n > maxThreadEvals {
+			return maxThreadEvals + 1
+		}
+		n *= r.extent
+	}
+	return n
+}
+
+func holds(guards []evalFunc, env []int64) bool {
+	for _, g := range guards {
+		if g(env) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// forAll calls f for every combination of values; it stops, and returns
+// false, when f does.
+func forAll(c *compiler, list []rangedVar, env []int64, f func() bool) bool {
+	if len(list) == 0 {
+		return f()
+	}
+	r := list[0]
+	s, ok := c.slots[r.v]
+	if !ok { // the variable does not matter
+		return forAll(c, list[1:], env, f)
+	}
+	for i := int64(0); i < r.extent; i++ {
+		env[s] = r.min + i
+		if !forAll(c, list[1:], env, f) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *comparer) eachThread(comp *compiler, env []int64, f func(thread int64) bool) bool {
+	for t := int64(0); t < c.threads; t++ {
+		rest := t
+		for _, x := range c.axes {
+			env[comp.slots[x.v]] = rest % x.extent
+			rest /= x.extent
+		}
+		if !f(t) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *comparer) isAxis(v *ir.Var) bool {
+	for _, x := range c.axes {
+		if x.v == v {
+			return true
+		}
+	}
+	return false
+}
+
+// compileAccess compiles an access's index and those of its guards that can
+// be; a guard that cannot counts as true.
+func (c *comparer) compileAccess(comp *compiler, a *access, index ir.Expr) (evalFunc, []evalFunc) {
+	f := comp.compile(index)
+	if f == nil {
+		return nil, nil
+	}
+	var guards []evalFunc
+	for _, e := range a.guards {
+		trial := &compiler{slots: map[*ir.Var]int{}}
+		if trial.compile(e) == nil {
+			continue
+		}
+		known := true
+		for _, v := range trial.free {
+			_, inRange := c.ranges[v]
+			known = known && (c.isAxis(v) || inRange || isRangedIn(a, v))
+		}
+		if known {
+			guards = append(guards, comp.compile(e))
+		}
+	}
+	return f, guards
+}
+
+func isRangedIn(a *access, v *ir.Var) bool {
+	for _, r := range a.ranged {
+		if r.v == v {
+			return true
+		}
+	}
+	return false
+}
+
+// isUniform reports an expression whose value is one for all threads, and the
+// same in both accesses.
+func (c *comparer) isUniform(e ir.Expr, a, b *access) bool {
+	return !ir.UsesVar(e, func(v *ir.Var) bool { return c.isAxis(v) || isRangedIn(a, v) || isRangedIn(b, v) }) && ir.SideEffect(e) <= ir.Pure
+}
+
+// cancelUniform drops terms that both indices have and that do not depend on
+// the thread, for the difference of two addresses does not depend on them.
+func cancelUniform(a, b ir.Expr, sameUnit bool, uniform func(ir.Expr) bool) (ir.Expr, ir.Expr) {
+	if !sameUnit {
+		return a, b
+	}
+	ta, tb := terms(a), terms(b)
+	restA := make([]ir.Expr, 0, len(ta))
+	used := make([]bool, len(tb))
+next:
+	for _, x := range ta {
+		if uniform(x) {
+			for j, y := range tb {
+				if !used[j] && ir.StructuralEqual(x, y) {
+					used[j] = true
+					continue next
+				}
+			}
+		}
+		restA = append(restA, x)
+	}
+	var restB []ir.Expr
+	for j, y := range tb {
+		if !used[j] {
+			restB = append(restB, y)
+		}
+	}
+	return sum(restA, a.DType()), sum(restB, b.DType())
+}
+
+func terms(e ir.Expr) []ir.Expr {
+	if b, ok := e.(*ir.Binary); ok && b.Op == ir.Add {
+		return append(terms(b.A), terms(b.B)...)
+	}
+	return []ir.Expr{e}
+}
+
+func sum(list []ir.Expr, t ir.DType) ir.Expr {
+	if len(list) == 0 {
+		return ir.IntConst(t, 0)
+	}
+	e := list[0]
+	for _, x := range list[1:] {
+		e = &ir.Binary{Op: ir.Add, A: e, B: x}
+	}
+	return e
+}
+
+// periodOf is a set of values of a uniform variable that stands for all: it
+// occurs only as the dividend's part of remainders by constants, so that one
+// period shows everything.
+func periodOf(v *ir.Var, a, b ir.Expr, ga, gb []ir.Expr) (rangedVar, bool) {
+	period := int64(1)
+	var visit func(e ir.Expr, under bool) bool
+	visit = func(e ir.Expr, under bool) bool {
+		switch e := e.(type) {
+		case *ir.Var:
+			return e != v || under
+		case *ir.Binary:
+			if (e.Op == ir.FloorMod || e.Op == ir.TruncMod) && !under && ir.UsesVar(e.A, func(x *ir.Var) bool { return x == v }) {
+				m, ok := ir.AsInt(e.B)
+				if !ok || m <= 0 || !linearIn(e.A, v) {
+					return false
+				}
+				period = period / gcd(period, m) * m
+				return period <= maxUniformValues
+			}
+			return visit(e.A, under) && visit(e.B, under)
+		case *ir.Call:
+			if e.Op != nil && e.Op.Name == "bitwise_and" && len(e.Args) == 2 {
+				if m, ok := ir.AsInt(e.Args[1]); ok && m > 0 && m&(m+1) == 0 && linearIn(e.Args[0], v) {
+					period = period / gcd(period, m+1) * (m + 1)
+					return period <= maxUniformValues
+				}
+			}
+			for _, x := range e.Args {
+				if !visit(x, under) {
+					return false
+				}
+			}
+			return true
+		case *ir.Cast:
+			return visit(e.Value, under)
+		}
+		return !ir.UsesVar(e, func(x *ir.Var) bool { return x == v })
+	}
+	for _, e := range append(append([]ir.Expr{a, b}, ga...), gb...) {
+		if !visit(e, false) {
+			return rangedVar{}, false
+		}
+	}
+	// Past the first period nothing is negative that would not be later.
+	return rangedVar{v, period, period}, true
+}
+
+// linearIn reports sums and differences in which v has integer coefficients.
+func linearIn(e ir.Expr, v *ir.Var) bool {
+	switch e := e.(type) {
+	case *ir.Binary:
+		switch e.Op {
+		case ir.Add, ir.Sub:
+			return linearIn(e.A, v) && linearIn(e.B, v)
+		case ir.Mul:
+			_, ok := ir.AsInt(e.B)
+			return ok && linearIn(e.A, v)
+		}
+	case *ir.Var, *ir.IntImm:
+		return true
+	case *ir.Cast:
+		return e.Type.IsInteger() && e.Type.Bits >= 32 && linearIn(e.Value, v)
+	}
+	return !ir.UsesVar(e, func(x *ir.Var) bool { return x == v })
+}
+
+// bounds are the first byte and the byte after the last that an access may
+// touch, from the ranges of its variables.
+func (c *comparer) bounds(a *access) (lo, hi int64, ok bool) {
+	if a.index == nil {
+		return a.base, a.base + a.bytes*a.count, true
+	}
+	lo, hi, ok = c.interval(a.index, a)
+	return a.base + lo*a.bytes, a.base + (hi+a.count)*a.bytes, ok
+}
+
+// interval bounds an index; hi is included.
+func (c *comparer) interval(e ir.Expr, a *access) (lo, hi int64, ok bool) {
+	switch e := e.(type) {
+	case *ir.IntImm:
+		return e.Value, e.Value, true
+	case *ir.Var:
+		for _, x := range c.axes {
+			if x.v == e {
+				return 0, x.extent - 1, true
+			}
+		}
+		for _, r := range a.ranged {
+			if r.v == e {
+				return r.min, r.min + r.extent - 1, true
+			}
+		}
+		if r, ok := c.ranges[e]; ok {
+			return r.min, r.min + r.extent - 1, true
+		}
+	case *ir.Cast:
+		return c.interval(e.Value, a)
+	case *ir.Binary:
+		al, ah, ok := c.interval(e.A, a)
+		bl, bh, ok2 := c.interval(e.B, a)
+		switch e.Op {
+		case ir.FloorMod:
+			if ok2 && bl == bh && bl > 0 {
+				if ok && al >= 0 && ah < bl {
+					return al, ah, true
+				}
+				return 0, bl - 1, true
+			}
+		}
+		if !ok || !ok2 || outside(al) || outside(ah) || outside(bl) || outside(bh) {
+			return 0, 0, false
+		}
+		switch e.Op {
+		case ir.Add:
+			return al + bl, ah + bh, true
+		case ir.Sub:
+			return al - bh, ah - bl, true
+		case ir.Mul:
+			p := []int64{al * bl, al * bh, ah * bl, ah * bh}
+			return min(p[0], p[1], p[2], p[3]), max(p[0], p[1], p[2], p[3]), true
+		case ir.FloorDiv, ir.Div:
+			if bl == bh && bl > 0 && al >= 0 {
+				return al / bl, ah / bl, true
+			}
+		case ir.TruncMod:
+			if bl == bh && bl > 0 && al >= 0 {
+				if ah < bl {
+					return al, ah, true
+				}
+				return 0, bl - 1, true
+			}
+		}
+	case *ir.Call:
+		if e.Op != nil && e.Op.Name == "bitwise_and" && len(e.Args) == 2 {
+			if m, ok := ir.AsInt(e.Args[1]); ok && m >= 0 {
+				return 0, m, true
+			}
+		}
+		if e.Op != nil && e.Op.Name == "shift_right" && len(e.Args) == 2 {
+			if n, ok := ir.AsInt(e.Args[1]); ok && n >= 0 && n < 63 {
+				l, h, ok := c.interval(e.Args[0], a)
+				return l >> n, h >> n, ok
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// outside reports values whose products could overflow.
+func outside(v int64) bool { return v > 1<<31 || v < -1<<31 }
