@@ -270,8 +270,8 @@ func (d *Deps) generate(c *pipeline.Context, j *job, ins *recording, m *ir.IRMod
 	}
 	end.Generated = append(end.Generated, trace.GeneratedFile{Kind: "codegen", Path: res.Path})
 	text := res.Path
-	if res.Message != "" {
-		text += "   " + res.Message
+	if res.State != trace.CopyUnchanged {
+		text += fmt.Sprintf("   %s: %s", res.State, res.Message)
 	}
 	lines := []render.SummaryLine{{Label: filepath.Base(res.Path), Text: text}}
 	if res.Command != "" {
