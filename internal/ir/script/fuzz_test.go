@@ -74,6 +74,8 @@ func checkTrip(t *testing.T, text string) (read bool) {
 // mutations is how many damaged texts TestMutations tries.
 var mutations = flag.Int("mutations", 4000, "damaged texts to try")
 
+var mutationSeed = flag.Int("mutation-seed", 2, "seed of the damage")
+
 // TestMutations damages texts token by token and line by line, so that many
 // of them still mean something, and checks that they survive the trip.
 func TestMutations(t *testing.T) {
@@ -91,7 +93,7 @@ func TestMutations(t *testing.T) {
 			texts = append(texts, text)
 		}
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := rand.New(rand.NewPCG(1, uint64(*mutationSeed)))
 	read := 0
 	for range *mutations {
 		text := texts[rng.IntN(len(texts))]

@@ -349,6 +349,10 @@ func (p *printer) alloc(s *ir.AllocBuffer) {
 			p.str(", ")
 			p.quoted(b.Type.String())
 		}
+		if p.vars[b.Data].buf != b { // not its own memory: unknown to TVM's text
+			p.str(", data=")
+			p.varRef(b.Data)
+		}
 		if len(b.Strides) > 0 {
 			p.str(", strides=")
 			p.tuple(b.Strides)
