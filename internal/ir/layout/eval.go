@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math/bits"
 
 	"lowertrace/internal/ir"
 )
@@ -78,12 +79,24 @@ func (ev *evaluator) walk(mask uint, a, b uint, f func(i, oa, ob int64)) {
 			dims = append(dims, d)
 		}
 	}
-	idx := make([]int64, len(dims))
 	n := ev.size(mask)
+	if len(dims) == 0 {
+		f(0, 0, 0)
+		return
+	}
+	// The last dimension is a plain loop, the others an odometer.
+	idx := make([]int64, len(dims)-1)
+	last := dims[len(dims)-1]
+	inner, da, db := ev.ext[last], sa[last], sb[last]
 	var oa, ob int64
-	for i := int64(0); i < n; i++ {
-		f(i, oa, ob)
-		for k := len(dims) - 1; k >= 0; k-- {
+	for i := int64(0); i < n; {
+		xa, xb := oa, ob
+		for end := i + inner; i < end; i++ {
+			f(i, xa, xb)
+			xa += da
+			xb += db
+		}
+		for k := len(idx) - 1; k >= 0; k-- {
 			d := dims[k]
 			idx[k]++
 			oa += sa[d]
@@ -136,6 +149,12 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 		}
 		return out, nil
 	case *ir.Binary:
+		if c, ok := e.B.(*ir.IntImm); ok && c.Value > 0 {
+			switch e.Op {
+			case ir.FloorDiv, ir.FloorMod, ir.Mul:
+				return ev.byConst(e.Op, e.A, c.Value)
+			}
+		}
 		return ev.binary(e.A, e.B, binaryFunc(e.Op))
 	case *ir.Not:
 		return ev.binary(e.A, e.A, func(x, _ int64) (int64, bool) { return 1 - x, true })
@@ -154,6 +173,46 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 		return column{}, fmt.Errorf("a call of T.%s", e.Op.Name)
 	}
 	return column{}, fmt.Errorf("an expression that is not integer arithmetic")
+}
+
+// byConst divides, takes the remainder or multiplies by a positive constant, as
+// most of a layout does.
+func (ev *evaluator) byConst(op ir.BinOp, a ir.Expr, c int64) (column, error) {
+	in, err := ev.eval(a)
+	if err != nil {
+		return in, err
+	}
+	out := column{in.mask, make([]int64, len(in.data))}
+	pow2 := c&(c-1) == 0
+	shift := bits.TrailingZeros64(uint64(c))
+	switch {
+	case op == ir.FloorDiv && pow2:
+		for i, x := range in.data {
+			out.data[i] = x >> shift
+		}
+	case op == ir.FloorMod && pow2:
+		for i, x := range in.data {
+			out.data[i] = x & (c - 1)
+		}
+	case op == ir.FloorDiv:
+		for i, x := range in.data {
+			out.data[i] = ir.FloorDivInt(x, c)
+		}
+	case op == ir.FloorMod:
+		for i, x := range in.data {
+			out.data[i] = ir.FloorModInt(x, c)
+		}
+	default:
+		f := binaryFunc(ir.Mul)
+		for i, x := range in.data {
+			v, ok := f(x, c)
+			if !ok {
+				return column{}, fmt.Errorf("an overflow")
+			}
+			out.data[i] = v
+		}
+	}
+	return out, nil
 }
 
 // FreeVarError says that an expression uses a variable it must not.

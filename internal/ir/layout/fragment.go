@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"lowertrace/internal/ir"
 )
@@ -24,6 +25,8 @@ type Frag struct {
 
 	thread []int64 // [p*Rep+r]
 	index  []int64 // [p]
+	attr   sync.Once
+	ir     *ir.Fragment
 }
 
 // NewFrag makes a fragment from expressions over the placeholders. A nil index
@@ -62,6 +65,14 @@ func FromTable(shape []int64, rep int64, thread, index []int64, min, extent int6
 		if ie, ok = Fit(index, exprs(Vars(len(shape))), shape); !ok {
 			return nil, fmt.Errorf("the registers of the elements follow no affine pattern")
 		}
+	}
+	if !slices.Contains(thread, Hole) && !slices.Contains(index, Hole) {
+		// Fit reproduces the tables, they need no evaluation.
+		f := &Frag{Shape: shape, Rep: rep, Thread: te, Index: ie, Min: min, Extent: extent, thread: thread, index: index}
+		if index == nil {
+			return f, f.number()
+		}
+		return f, f.check()
 	}
 	return NewFrag(shape, rep, te, ie, min, extent)
 }
@@ -399,13 +410,16 @@ func (f *Frag) Reduced(dim int) (*Frag, error) {
 	return FromTable(shape, rep, t, nil, f.Min, f.Extent)
 }
 
-// IR is the fragment as an attribute.
+// IR is the fragment as an attribute, the same each time.
 func (f *Frag) IR() *ir.Fragment {
-	return &ir.Fragment{
-		Vars: Vars(len(f.Shape)), Shape: intExprs(f.Shape), Rep: Rep, Replicate: ir.I32(f.Rep),
-		Thread: f.Thread, Index: []ir.Expr{f.Index},
-		ThreadRange: ir.Range{Min: ir.I32(f.Min), Extent: ir.I32(f.Extent)},
-	}
+	f.attr.Do(func() {
+		f.ir = &ir.Fragment{
+			Vars: Vars(len(f.Shape)), Shape: intExprs(f.Shape), Rep: Rep, Replicate: ir.I32(f.Rep),
+			Thread: f.Thread, Index: []ir.Expr{f.Index},
+			ThreadRange: ir.Range{Min: ir.I32(f.Min), Extent: ir.I32(f.Extent)},
+		}
+	})
+	return f.ir
 }
 
 // FromIR reads an attribute. A fragment without a thread range is spread over

@@ -49,7 +49,7 @@ var LayoutInference = &pipeline.Pass{
 func isDevice(f *ir.PrimFunc) bool { return !pipeline.IsHostFunc(f) }
 
 func inferLayouts(ctx *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
-	in := &inferer{ctx: ctx, users: map[*ir.Buffer][]int{}, fixed: map[*ir.Buffer]bool{}, from: map[*ir.Buffer]ir.Span{}}
+	in := &inferer{ctx: ctx, cache: newCache(), users: map[*ir.Buffer][]int{}, fixed: map[*ir.Buffer]bool{}, from: map[*ir.Buffer]ir.Span{}}
 	lay := newLayouts()
 	if err := in.collect(f, lay); err != nil {
 		return nil, err

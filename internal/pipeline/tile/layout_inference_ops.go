@@ -61,9 +61,24 @@ func (c *conflict) report() error {
 	return e
 }
 
+// accumulator is MMA.C, operand MMA.A or MMA.B.
+func (c *cache) accumulator(m *layout.MMA, min, threads int64) (*layout.Frag, error) {
+	return c.get(fmt.Sprint("C", *m, min, threads), func() (*layout.Frag, error) { return m.C(min, threads) })
+}
+
+func (c *cache) operand(m *layout.MMA, isA bool, min, threads int64) (*layout.Frag, error) {
+	return c.get(fmt.Sprint("AB", isA, *m, min, threads), func() (*layout.Frag, error) {
+		if isA {
+			return m.A(min, threads)
+		}
+		return m.B(min, threads)
+	})
+}
+
 // inferer holds the operators and what is known.
 type inferer struct {
 	ctx   *pipeline.Context
+	cache *cache
 	ops   []*inferOp
 	users map[*ir.Buffer][]int
 	fixed map[*ir.Buffer]bool    // layouts of the strict level: never replaced
@@ -250,11 +265,7 @@ func (in *inferer) inferGemm(op *inferOp, lay *layouts) ([]update, error) {
 	for i, r := range []region{g.a, g.b} {
 		switch {
 		case isFragment(r.buf):
-			make := op.mma.A
-			if i == 1 {
-				make = op.mma.B
-			}
-			f, err := make(op.min, op.threads)
+			f, err := in.cache.operand(op.mma, i == 0, op.min, op.threads)
 			if err != nil {
 				return nil, opError(op.stmt, op.call, err)
 			}
@@ -279,7 +290,7 @@ func (in *inferer) inferGemm(op *inferOp, lay *layouts) ([]update, error) {
 	if !isFragment(g.c.buf) {
 		return nil, opError(op.stmt, op.call, fmt.Errorf("the accumulator %s is not a fragment", g.c.buf.Name))
 	}
-	f, err := op.mma.C(op.min, op.threads)
+	f, err := in.cache.accumulator(op.mma, op.min, op.threads)
 	if err != nil {
 		return nil, opError(op.stmt, op.call, err)
 	}

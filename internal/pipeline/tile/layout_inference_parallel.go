@@ -195,7 +195,7 @@ func (in *inferer) plan(op *inferOp, lay *layouts) (*layout.Frag, error) {
 	} else {
 		w = c
 	}
-	return planPartition(n.ext, w, op.min, op.threads, len(n.frags) > 0)
+	return planPartition(in.cache, n.ext, w, op.min, op.threads, len(n.frags) > 0)
 }
 
 // leastPadding is the width, at most w, that leaves the fewest threads idle in
@@ -217,7 +217,13 @@ func leastPadding(w, total, threads int64) int64 {
 // the threads; and rows whose vectors neither divide nor are a multiple of
 // the threads are dealt row by row, so that the threads of a row are
 // the same in each round: a reduction along the row then stays among them.
-func planPartition(ext []int64, w, min, threads int64, spread bool) (*layout.Frag, error) {
+func planPartition(c *cache, ext []int64, w, min, threads int64, spread bool) (*layout.Frag, error) {
+	return c.get(fmt.Sprint("plan", ext, w, min, threads, spread), func() (*layout.Frag, error) {
+		return deal(ext, w, min, threads, spread)
+	})
+}
+
+func deal(ext []int64, w, min, threads int64, spread bool) (*layout.Frag, error) {
 	size := int64(1)
 	for _, x := range ext {
 		size *= x
@@ -288,10 +294,12 @@ func (n *nest) width(lay *layouts, e env) int64 {
 	if !ok {
 		return 1
 	}
-	w := widths{an: e.analyzer(), v: n.loops[k].Var, ext: ext, lay: lay}
-	w.group = &ir.Var{Name: "group", Type: ir.DInt32}
-	bits := int64(8)
-	return w.limit(n.body, maxVectorBits/bits, true)
+	// Only the layouts of memory matter, and those are all known before the
+	// first plan is made.
+	if n.widest == 0 {
+		n.widest = newWidths(e.analyzer(), n.loops[k].Var, ext, lay).limit(n.body, maxVectorBits/8, true)
+	}
+	return n.widest
 }
 
 // preferPlan chooses between a partition that follows a tile that is read and

@@ -38,8 +38,9 @@ var LowerTileOp = &pipeline.Pass{
 
 // lowerer is the state of lowering one function.
 type lowerer struct {
-	ctx *pipeline.Context
-	lay *layouts
+	ctx   *pipeline.Context
+	cache *cache
+	lay   *layouts
 	// byData finds layouts by the data pointer, for views of a buffer.
 	byData map[*ir.Var][]*ir.Buffer
 	// remap are the buffers whose layout has been applied, data the pointers
@@ -54,7 +55,7 @@ type lowerer struct {
 
 func lowerTileOps(ctx *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
 	lw := &lowerer{
-		ctx: ctx, lay: newLayouts(), byData: map[*ir.Var][]*ir.Buffer{},
+		ctx: ctx, cache: newCache(), lay: newLayouts(), byData: map[*ir.Var][]*ir.Buffer{},
 		remap: map[*ir.Buffer]*ir.Buffer{}, data: map[*ir.Var]*ir.Var{},
 	}
 	if err := lw.readLayouts(f); err != nil {
@@ -95,7 +96,7 @@ func (lw *lowerer) readLayouts(f *ir.PrimFunc) error {
 			case *ir.Fragment:
 				min, n := e.bounds()
 				var fr *layout.Frag
-				if fr, err = layout.FromIR(l, min, n); err == nil {
+				if fr, err = lw.cache.fromIR(l, min, n); err == nil {
 					lw.lay.setFrag(buf, fr)
 				}
 			case *ir.Layout:

@@ -99,7 +99,7 @@ func (lw *lowerer) gemm(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	if !g.c.isFull() {
 		return nil, fmt.Errorf("the accumulator is a part of %s", g.c.buf.Name)
 	}
-	want, err := m.C(min, threads)
+	want, err := lw.cache.accumulator(m, min, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (lw *lowerer) gemm(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	if steps == 1 {
 		kx = i32(0)
 	}
-	gm := &gemmLowering{lw: lw, m: m, g: g, ki: kx, org: org, thread: sub(e.thread(), i32(min)), an: e}
+	gm := &gemmLowering{lw: lw, m: m, g: g, ki: kx, org: org, thread: sub(e.thread(), i32(min)), env: e}
 	var allocs []*ir.Buffer
 	var loads []ir.Stmt
 	a, aAt, err := gm.operand(g.a, true, &allocs, &loads)
@@ -170,7 +170,7 @@ type gemmLowering struct {
 	ki     ir.Expr
 	thread ir.Expr // relative to the first that takes part
 	org    ir.Span
-	an     env
+	env    env
 }
 
 // operand prepares one operand: registers hold it already, or statements are
@@ -184,12 +184,8 @@ func (gm *gemmLowering) operand(r region, isA bool, allocs *[]*ir.Buffer, loads 
 	}
 	if isFragment(r.buf) {
 		lw.known(r.buf)
-		make := m.A
-		if !isA {
-			make = m.B
-		}
-		min, threads := gm.an.bounds()
-		want, err := make(min, threads)
+		min, threads := gm.env.bounds()
+		want, err := lw.cache.operand(m, isA, min, threads)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -233,10 +229,8 @@ func (gm *gemmLowering) operand(r region, isA bool, allocs *[]*ir.Buffer, loads 
 		idx := append([]ir.Expr{}, r.min...)
 		idx[n-2], idx[n-1] = add(r.min[n-2], row), add(r.min[n-1], col)
 		rw := lw.plain()
-		an := gm.an.analyzer()
-		for _, v := range []*ir.Var{tv} {
-			an.BindVar(v, i32(0), i32(tiles))
-		}
+		an := gm.env.analyzer()
+		an.BindVar(tv, i32(0), i32(tiles))
 		if v, ok := gm.ki.(*ir.Var); ok {
 			an.BindVar(v, i32(0), i32(m.K/m.MicroK))
 		}

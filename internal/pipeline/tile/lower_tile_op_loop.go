@@ -39,7 +39,7 @@ func (lw *lowerer) parallel(f *ir.For, e env) ir.Stmt {
 		return out
 	}
 	min, threads := e.bounds()
-	part, err := layout.FromIR(a, min, threads)
+	part, err := lw.cache.fromIR(a, min, threads)
 	if err != nil {
 		lw.fail(pipeline.Errorf(f.Org, "parallel_loop_layout: %v", err))
 		return f
@@ -80,7 +80,7 @@ func (lw *lowerer) simtWith(s ir.Stmt, loop ir.Stmt, e env, group groupFunc) (ir
 	op := &inferOp{stmt: s, env: e, kind: "parallel", nest: n}
 	op.min, op.threads = e.bounds()
 	op.addNestUses()
-	in := &inferer{ctx: lw.ctx, from: map[*ir.Buffer]ir.Span{}}
+	in := &inferer{ctx: lw.ctx, cache: lw.cache, from: map[*ir.Buffer]ir.Span{}}
 	for _, lv := range []level{common, free} {
 		if _, err := in.infer(op, lv, lw.lay); err != nil {
 			return nil, final(err)

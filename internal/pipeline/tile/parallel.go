@@ -47,6 +47,40 @@ func (l *layouts) setMap(b *ir.Buffer, m *layout.Map) {
 	l.maps[b] = m
 }
 
+// cache keeps fragments that are made again and again while a function is
+// worked on, by what they were made from.
+type cache struct {
+	frags map[string]*layout.Frag
+	read  map[*ir.Fragment]*layout.Frag
+}
+
+func newCache() *cache {
+	return &cache{frags: map[string]*layout.Frag{}, read: map[*ir.Fragment]*layout.Frag{}}
+}
+
+// fromIR is layout.FromIR.
+func (c *cache) fromIR(a *ir.Fragment, min, threads int64) (*layout.Frag, error) {
+	if f := c.read[a]; f != nil {
+		return f, nil
+	}
+	f, err := layout.FromIR(a, min, threads)
+	if err == nil && a.ThreadRange.Extent != nil {
+		c.read[a] = f
+	}
+	return f, err
+}
+
+func (c *cache) get(key string, make func() (*layout.Frag, error)) (*layout.Frag, error) {
+	if f := c.frags[key]; f != nil {
+		return f, nil
+	}
+	f, err := make()
+	if err == nil {
+		c.frags[key] = f
+	}
+	return f, err
+}
+
 // nest is a nest of parallel loops: its iterations are to be divided over the
 // threads.
 type nest struct {
@@ -63,6 +97,8 @@ type nest struct {
 	// storesShared and storesFrag say what the body writes; reachesMemory
 	// that it accesses shared or global memory at all.
 	storesShared, storesFrag, reachesMemory bool
+
+	widest int64 // answer of width, 0 before it was asked
 }
 
 // access is what a nest does with one index list of a register tile.

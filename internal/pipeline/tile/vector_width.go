@@ -18,7 +18,14 @@ type widths struct {
 	lay *layouts
 	why string // what limited the last answer
 
-	group *ir.Var
+	group, lane *ir.Var
+}
+
+func newWidths(an *arith.Analyzer, v *ir.Var, ext int64, lay *layouts) *widths {
+	return &widths{
+		an: an, v: v, ext: ext, lay: lay,
+		group: &ir.Var{Name: "group", Type: ir.DInt32}, lane: &ir.Var{Name: "lane", Type: ir.DInt32},
+	}
 }
 
 // offset is the flat offset of an access, in elements: physical if the buffer
@@ -52,7 +59,15 @@ func flatOffset(b *ir.Buffer, indices []ir.Expr) ir.Expr {
 // at is e with the loop's variable replaced by k*n + l, k running over the
 // groups.
 func (w *widths) at(e ir.Expr, n, l int64) ir.Expr {
-	idx := add(mul(w.group, i32(n)), i32(l))
+	return w.with(e, add(mul(w.group, i32(n)), i32(l)))
+}
+
+// atLane is at with the lane as a variable.
+func (w *widths) atLane(e ir.Expr, n int64) ir.Expr {
+	return w.with(e, add(mul(w.group, i32(n)), w.lane))
+}
+
+func (w *widths) with(e, idx ir.Expr) ir.Expr {
 	return distribute(ir.Substitute(e, func(v *ir.Var) ir.Expr {
 		if v == w.v {
 			return ir.CastTo(idx, v.Type)
@@ -94,6 +109,19 @@ func (w *widths) uses(e ir.Expr) bool {
 func (w *widths) slope(e ir.Expr, n int64) (base ir.Expr, step int64, ok bool) {
 	base = w.an.Simplify(w.at(e, n, 0))
 	if !w.uses(e) {
+		return base, 0, true
+	}
+	// With the lane as a variable one query decides the usual cases.
+	undo := w.an.BindVar(w.lane, i32(0), i32(n))
+	d := w.an.Simplify(sub(w.atLane(e, n), base))
+	undo()
+	if c, ok := d.(*ir.Cast); ok && c.Type.IsInteger() {
+		d = c.Value
+	}
+	switch {
+	case d == ir.Expr(w.lane):
+		return base, 1, true
+	case ir.IsConst(d, 0):
 		return base, 0, true
 	}
 	for l := int64(1); l < n; l++ {
@@ -182,9 +210,6 @@ func (w *widths) uniform(c ir.Expr, n int64) bool {
 // leaves accesses to register tiles out, for when their layout follows from
 // the answer.
 func (w *widths) limit(body ir.Stmt, n int64, skipRegs bool) int64 {
-	if w.group == nil {
-		w.group = &ir.Var{Name: "group", Type: ir.DInt32}
-	}
 	for n > 1 && w.ext%n != 0 {
 		n /= 2
 	}
