@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/launch"
 	"lowertrace/internal/pipeline"
 )
@@ -240,7 +241,7 @@ func bufferDesc(b *ir.Buffer) (launch.Buffer, error) {
 	compact := ir.RowMajorStrides(b.Shape)
 	same := true
 	for i, e := range b.Strides {
-		same = same && ir.StructuralEqual(e, compact[i])
+		same = same && arith.Equal(e, compact[i])
 		z, err := size(e)
 		if err != nil {
 			return d, fmt.Errorf("buffer %s: %w", b.Name, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 )
 
 // block prints statements in a scope the caller has opened.
@@ -418,7 +419,7 @@ func update(s *ir.BufferStore) (op string, rest ir.Expr, ok bool) {
 		return "", nil, false
 	}
 	for i, x := range l.Indices {
-		if !ir.StructuralEqual(x, s.Indices[i]) || ir.SideEffect(x) > ir.ReadState {
+		if !arith.Equal(x, s.Indices[i]) || ir.SideEffect(x) > ir.ReadState {
 			return "", nil, false
 		}
 	}

@@ -2,6 +2,7 @@ package device
 
 import (
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/pipeline"
 )
 
@@ -44,7 +45,7 @@ func lowerHopper(_ *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
 	var r ir.Rewriter
 	find := func(c *ir.Call) *ir.Var {
 		for _, t := range all {
-			if ir.StructuralEqual(t.call, c) {
+			if arith.Equal(t.call, c) {
 				return t.v
 			}
 		}

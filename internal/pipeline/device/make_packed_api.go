@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/pipeline"
 )
 
@@ -387,7 +388,7 @@ func (p *packer) checkTensor(t *tensor) {
 		if _, ok := ir.AsInt(d); !ok {
 			symbolic = true
 		}
-		if v, ok := d.(*ir.Var); ok && ir.StructuralEqual(p.dims[v], have) {
+		if v, ok := d.(*ir.Var); ok && arith.Equal(p.dims[v], have) {
 			continue // read from here
 		}
 		fail(eq(have, d), "shape[%d] violates packed ABI constraint", k)
@@ -399,7 +400,7 @@ func (p *packer) checkTensor(t *tensor) {
 	}
 	for k := len(strides) - 1; k >= 0; k-- {
 		have := t.stride(k, ir.CastTo(compact[k], strides[k].DType()))
-		if v, ok := strides[k].(*ir.Var); ok && ir.StructuralEqual(p.dims[v], have) {
+		if v, ok := strides[k].(*ir.Var); ok && arith.Equal(p.dims[v], have) {
 			continue
 		}
 		cond := eq(have, strides[k])

@@ -181,8 +181,15 @@ func freeUses(body ir.Stmt) uses {
 		case *ir.For:
 			defined[s.Var] = true
 		case *ir.AttrStmt:
-			if iv, ok := s.Node.(*ir.IterVar); ok && s.Key == ir.KeyThreadExtent {
-				defined[iv.Var] = true
+			switch n := s.Node.(type) {
+			case *ir.IterVar:
+				if s.Key == ir.KeyThreadExtent {
+					defined[n.Var] = true
+				}
+			case *ir.CommReducer:
+				for i := range n.LHS {
+					defined[n.LHS[i]], defined[n.RHS[i]] = true, true
+				}
 			}
 		case *ir.AllocBuffer:
 			defined[s.Buffer.Data] = true

@@ -2,6 +2,7 @@ package device
 
 import (
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 )
 
 // access is one thread's access to shared memory: Count elements of Bytes
@@ -452,7 +453,7 @@ next:
 	for _, x := range ta {
 		if uniform(x) {
 			for j, y := range tb {
-				if !used[j] && ir.StructuralEqual(x, y) {
+				if !used[j] && arith.Equal(x, y) {
 					used[j] = true
 					continue next
 				}

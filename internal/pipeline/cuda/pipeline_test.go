@@ -1,0 +1,95 @@
+package cuda
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lowertrace/internal/corpus"
+	"lowertrace/internal/gpu/gputest"
+	"lowertrace/internal/ir/script"
+	"lowertrace/internal/launch"
+	"lowertrace/internal/pipeline"
+)
+
+// elementwise are the twelve kernels without matrix products that every
+// release must lower.
+var elementwise = []string{"vector_add", "scalar_axpy", "cast_scale_f16_f32", "silu_mul", "gelu_f16", "elementwise_add_2d",
+	"copy_2d", "transpose_smem", "bounds_predicate_add", "dynamic_shape_add", "row_sum", "softmax"}
+
+// lower lowers a kernel of the corpus as it was written.
+func lower(t testing.TB, kernel, arch, name string) (*pipeline.Output, error) {
+	t.Helper()
+	p, err := pipeline.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := kernel + "/" + arch + "/input.tir"
+	m, err := script.ParseString(path, corpus.Text(path))
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := hiddenStrings[kernel]; ok {
+		m = reveal(m, s)
+	}
+	target, err := LookupTarget(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &pipeline.Context{Target: target, Options: pipeline.Options{}, VerifyEach: true}
+	m, err = p.Run(c, m)
+	if err != nil {
+		return nil, err
+	}
+	return p.Codegen()(c, m)
+}
+
+// TestLower lowers kernels from what the reference's front end printed, by
+// both pipelines, and compiles the result.
+func TestLower(t *testing.T) {
+	n := gputest.NVRTC(t)
+	done := 0
+	var failed []string
+	for _, k := range corpus.Kernels() {
+		if !k.Has("sm_80") {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			out, err := lower(t, k.Name, "sm_80", "cuda")
+			if err != nil {
+				if slices.Contains(elementwise, k.Name) {
+					t.Fatal(err)
+				}
+				failed = append(failed, k.Name+": "+err.Error())
+				return
+			}
+			if dir := os.Getenv("CUDA_DUMP"); dir != "" {
+				os.WriteFile(filepath.Join(dir, k.Name+".cu"), []byte(out.Source), 0o644)
+				os.WriteFile(filepath.Join(dir, k.Name+".json"), out.Launch, 0o644)
+			}
+			if phased, err := lower(t, k.Name, "sm_80", "cuda-phased"); err != nil {
+				t.Errorf("cuda-phased: %v", err)
+			} else if phased.Source != out.Source || string(phased.Launch) != string(out.Launch) {
+				t.Error("the two pipelines give different CUDA")
+			}
+			spec, err := launch.Parse(out.Launch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range k.Params {
+				// The printer numbers a parameter whose name a view has too.
+				if i >= len(spec.Args) || strings.TrimSuffix(spec.Args[i], "_1") != p.Name {
+					t.Errorf("argument %d is not %s: %v", i, p.Name, spec.Args)
+				}
+			}
+			compile(t, n, out.Source, "sm_80")
+			done++
+		})
+	}
+	t.Logf("%d kernels lower", done)
+	if len(failed) > 0 {
+		t.Logf("not lowered:\n%s", strings.Join(failed, "\n"))
+	}
+}
