@@ -36,19 +36,29 @@ func Reference(t *testing.T, p *pipeline.Pass, names ...string) {
 // ReferenceUpTo is Reference up to what normalize takes away from both texts.
 func ReferenceUpTo(t *testing.T, p *pipeline.Pass, normalize func(*ir.IRModule) *ir.IRModule, names ...string) {
 	t.Helper()
+	ReferenceOn(t, "sm_80", p, normalize, names...)
+}
+
+// ReferenceOn is ReferenceUpTo for the lowerings for another architecture; its
+// expectations are in testdata/reference/PASS.ARCH.txt.
+func ReferenceOn(t *testing.T, arch string, p *pipeline.Pass, normalize func(*ir.IRModule) *ir.IRModule, names ...string) {
+	t.Helper()
 	if len(names) == 0 {
 		names = []string{p.Name}
 	}
 	file := filepath.Join("testdata", "reference", p.Name+".txt")
+	if arch != "sm_80" {
+		file = filepath.Join("testdata", "reference", p.Name+"."+arch+".txt")
+	}
 	listed := readExpectations(t, file)
 	equal, total := 0, 0
 	different := map[string]string{}
 	var order []string
 	for _, k := range corpus.Kernels() {
-		if !k.Has("sm_80") {
+		if !k.Has(arch) {
 			continue
 		}
-		for _, r := range runsOf(k.Name, "sm_80", names) {
+		for _, r := range runsOf(k.Name, arch, names) {
 			total++
 			label := k.Name
 			if r.nth > 1 {
@@ -97,7 +107,7 @@ const unexplained = "unexplained"
 
 // referenceRun is one run of a pass in a lowering of the corpus.
 type referenceRun struct {
-	kernel        string
+	kernel, arch  string
 	nth           int
 	before, after string // paths of the texts
 }
@@ -132,7 +142,7 @@ func runsOf(kernel, arch string, names []string) []referenceRun {
 		seen[r.Name]++
 		for _, n := range names {
 			if n == r.Name || n == fmt.Sprintf("%s#%d", r.Name, seen[r.Name]) {
-				out = append(out, referenceRun{kernel, seen[r.Name], before, after})
+				out = append(out, referenceRun{kernel, arch, seen[r.Name], before, after})
 			}
 		}
 	}
@@ -151,7 +161,7 @@ func compare(p *pipeline.Pass, r referenceRun, normalize func(*ir.IRModule) *ir.
 		return "after: " + err.Error()
 	}
 	c := &pipeline.Context{Options: pipeline.Options{}}
-	if c.Target, err = target("sm_80"); err != nil {
+	if c.Target, err = target(r.arch); err != nil {
 		return err.Error()
 	}
 	got, err := c.Run(p, m)
@@ -166,7 +176,7 @@ func compare(p *pipeline.Pass, r referenceRun, normalize func(*ir.IRModule) *ir.
 	}
 	d := ir.Difference(got, want, ir.EqualOptions{})
 	if d != "" && os.Getenv("PASSTEST_DIR") != "" {
-		name := filepath.Join(os.Getenv("PASSTEST_DIR"), p.Name+"-"+r.kernel+"-"+strconv.Itoa(r.nth))
+		name := filepath.Join(os.Getenv("PASSTEST_DIR"), p.Name+"-"+r.kernel+"-"+strconv.Itoa(r.nth)+"-"+r.arch)
 		_ = os.WriteFile(name+".got", []byte(script.Print(got)), 0o666)
 		_ = os.WriteFile(name+".want", []byte(script.Print(want)), 0o666)
 	}
