@@ -140,6 +140,10 @@ func (lw *lowerer) reduce(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 		return &ir.BufferStore{Buffer: b, Indices: []ir.Expr{x}, Value: v, Org: org}
 	}
 	load := func(b *ir.Buffer, x ir.Expr) ir.Expr { return &ir.BufferLoad{Buffer: b, Indices: []ir.Expr{x}} }
+	mask := int64(0)
+	for _, st := range steps {
+		mask |= (st.threads - 1) &^ (st.scale - 1)
+	}
 	var body []ir.Stmt
 	body = append(body, store(acc, reg, k.init(t)))
 	step := store(acc, reg, k.combine(load(acc, reg), k.value(ir.CastTo(load(from, at), t))))
@@ -147,30 +151,225 @@ func (lw *lowerer) reduce(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 		step = &ir.For{Var: rv, Min: i32(0), Extent: i32(perResult), Kind: ir.Unrolled, Body: step, Org: org}
 	}
 	body = append(body, step)
-	for _, st := range steps {
-		body = append(body, store(acc, reg, lw.allReduce(k, st, load(acc, reg), e)))
+	x := &exchange{lw: lw, k: k, acc: acc, regs: red.Regs, mask: mask, env: e, org: org, before: body, iv: iv}
+	if direct {
+		x.final = destination{buf: to, regs: red.Regs, clear: true, same: true}
+		return ir.Seq(append(out, x.stmts()...)...), nil
 	}
-	if !direct {
-		w, err := deliver(red, dst, reg, e.thread())
-		if err != nil {
-			return nil, err
-		}
-		v := load(acc, reg)
-		if !a.clear {
-			v = k.combine(load(to, w.reg), v)
-		}
-		put := store(to, w.reg, v)
-		if w.cond != nil {
-			put = &ir.IfThenElse{Cond: w.cond, Then: put, Org: org}
-		}
-		body = append(body, put)
+	x.final = destination{buf: to, regs: dst.Regs, clear: a.clear, same: red.Equal(dst)}
+	if !x.final.same {
+		x.final.result = resultNumbers(red, dst, e.thread())
 	}
-	loop := ir.Seq(body...)
-	if red.Regs > 1 {
-		loop = &ir.For{Var: iv, Min: i32(0), Extent: i32(red.Regs), Kind: ir.Unrolled, Body: loop, Org: org}
+	w, err := deliver(red, dst, reg, e.thread())
+	if err != nil {
+		return nil, err
 	}
-	out = append(out, loop)
-	return ir.Seq(out...), nil
+	v := load(acc, reg)
+	if !a.clear {
+		v = k.combine(load(to, w.reg), v)
+	}
+	put := store(to, w.reg, v)
+	if w.cond != nil {
+		put = &ir.IfThenElse{Cond: w.cond, Then: put, Org: org}
+	}
+	x.after = []ir.Stmt{put}
+	return ir.Seq(append(out, x.stmts()...)...), nil
+}
+
+// resultNumbers gives, for register d of a tile held like dst, the register of
+// red with the same element; nil when some thread holds nothing there or the
+// numbers follow no affine pattern.
+func resultNumbers(red, dst *layout.Frag, tx ir.Expr) func(d ir.Expr) ir.Expr {
+	inv, err1 := red.Inverse()
+	held, err2 := dst.Inverse()
+	if err1 != nil || err2 != nil || red.Min != dst.Min || red.Extent != dst.Extent {
+		return nil
+	}
+	table := heldResults(red, dst, inv, held)
+	if slices.Contains(table, layout.Hole) {
+		return nil
+	}
+	ext := []int64{red.Extent, dst.Regs}
+	if _, ok := layout.Fit(table, []ir.Expr{layout.Var(0), layout.Var(1)}, ext); !ok {
+		return nil
+	}
+	return func(d ir.Expr) ir.Expr {
+		e, _ := layout.Fit(table, []ir.Expr{sub(tx, i32(red.Min)), d}, ext)
+		return e
+	}
+}
+
+// heldResults[t*dst.Regs+d] is the register of red in which thread t has the
+// element that dst puts into its register d, Hole if there is none.
+func heldResults(red, dst *layout.Frag, inv, held []int64) []int64 {
+	n := dst.Regs
+	out := make([]int64, red.Extent*n)
+	number := map[int64]int64{} // of an element in the thread at hand
+	for t := int64(0); t < red.Extent; t++ {
+		clear(number)
+		for r := int64(0); r < red.Regs; r++ {
+			if q := inv[t*red.Regs+r]; q != layout.Hole {
+				number[q] = r
+			}
+		}
+		td := t + red.Min - dst.Min
+		for d := int64(0); d < n; d++ {
+			out[t*n+d] = layout.Hole
+			if td < 0 || td >= dst.Extent {
+				continue
+			}
+			if r, ok := number[held[td*n+d]]; ok {
+				out[t*n+d] = r
+			}
+		}
+	}
+	return out
+}
+
+// exchange combines every register of acc with the same register of all
+// threads whose numbers differ in the bits of mask. Within a warp it goes
+// through shuffles. Between warps each stores its results for all registers to
+// shared memory, so that two barriers do for all of them, and each thread
+// reads those it holds in the end.
+type exchange struct {
+	lw         *lowerer
+	k          reducer
+	acc        *ir.Buffer
+	regs, mask int64
+	env        env
+	org        ir.Span
+	iv         *ir.Var   // number of the register in before and after
+	before     []ir.Stmt // run for each register first
+	after      []ir.Stmt // store a result that lies in acc
+	final      destination
+}
+
+// destination is where the results of an exchange through shared memory go.
+type destination struct {
+	buf   *ir.Buffer
+	regs  int64
+	clear bool // replace what is there, not combine
+	same  bool // register d takes result d
+	// result is the number of the result register d takes, if not same; nil when
+	// there is no such function.
+	result func(d ir.Expr) ir.Expr
+	seed   ir.Expr // combined last, nil if none
+}
+
+// loop runs statements for register iv = 0..n-1.
+func (x *exchange) loop(n int64, iv *ir.Var, list []ir.Stmt) ir.Stmt {
+	s := ir.Seq(list...)
+	if s == nil || n == 1 {
+		return s
+	}
+	v := &ir.Var{Name: "i", Type: iv.Type} // each loop has its own variable
+	s = ir.SubstituteStmt(s, func(y *ir.Var) ir.Expr {
+		if y == iv {
+			return v
+		}
+		return y
+	})
+	return &ir.For{Var: v, Min: i32(0), Extent: i32(n), Kind: ir.Unrolled, Body: s, Org: x.org}
+}
+
+func regNumber(iv *ir.Var, n int64) ir.Expr {
+	if n == 1 {
+		return i32(0)
+	}
+	return iv
+}
+
+func (x *exchange) stmts() []ir.Stmt {
+	reg := regNumber(x.iv, x.regs)
+	load := &ir.BufferLoad{Buffer: x.acc, Indices: []ir.Expr{reg}}
+	put := func(b *ir.Buffer, at, v ir.Expr) ir.Stmt {
+		return &ir.BufferStore{Buffer: b, Indices: []ir.Expr{at}, Value: v, Org: x.org}
+	}
+	_, threads := x.env.bounds()
+	inWarp, across := x.mask&31, x.mask&^31
+	byMemory := across != 0 && threads == x.env.threads && (x.final.same || x.final.result != nil)
+	steps := x.mask
+	if byMemory {
+		steps = inWarp
+	}
+	body := slices.Clone(x.before)
+	for _, st := range maskSteps(steps) {
+		body = append(body, put(x.acc, reg, x.lw.allReduce(x.k, st, load, x.env)))
+	}
+	if !byMemory {
+		body = append(body, x.after...)
+		if x.final.seed != nil {
+			body = append(body, put(x.acc, reg, x.k.combine(load, x.final.seed)))
+		}
+		return []ir.Stmt{x.loop(x.regs, x.iv, body)}
+	}
+
+	warps := int64(1) << bits.OnesCount64(uint64(across))
+	slotAt, partAt, slots := x.slots(threads, inWarp, across, warps)
+	ws := x.lw.workspace(x.acc.Type, x.regs*slots)
+	save := put(ws, add(mul(reg, i32(slots)), add(slotAt, partAt)), load)
+	var first ir.Expr // one thread of those that hold the same result
+	for _, st := range maskSteps(inWarp) {
+		first = and(first, ir.NewBinary(ir.EQ, div(mod(x.env.thread(), i32(st.threads)), i32(st.scale)), i32(0)))
+	}
+	if first != nil {
+		save = &ir.IfThenElse{Cond: first, Then: save, Org: x.org}
+	}
+
+	dv := &ir.Var{Name: "i", Type: ir.DInt32}
+	d := regNumber(dv, x.final.regs)
+	number := d
+	if !x.final.same {
+		number = x.final.result(d)
+	}
+	to := x.final.buf
+	get := func(w ir.Expr) ir.Expr {
+		return &ir.BufferLoad{Buffer: ws, Indices: []ir.Expr{add(add(mul(number, i32(slots)), slotAt), w)}}
+	}
+	held := &ir.BufferLoad{Buffer: to, Indices: []ir.Expr{d}}
+	var collect []ir.Stmt
+	from := int64(0)
+	if x.final.clear {
+		collect, from = append(collect, put(to, d, get(i32(0)))), 1
+	}
+	for w := from; w < warps; w++ {
+		collect = append(collect, put(to, d, x.k.combine(held, get(i32(w)))))
+	}
+	if x.final.seed != nil {
+		collect = append(collect, put(to, d, x.k.combine(held, x.final.seed)))
+	}
+	return []ir.Stmt{
+		x.loop(x.regs, x.iv, body), x.loop(x.regs, x.iv, []ir.Stmt{save}), x.loop(x.final.regs, dv, collect),
+	}
+}
+
+// slots divides the shared memory of one register: the parts of a result lie
+// side by side. at is where those of a thread's result begin, part which of
+// them is its own.
+func (x *exchange) slots(threads, inWarp, across, warps int64) (at, part ir.Expr, n int64) {
+	slotOf, partOf := make([]int64, threads), make([]int64, threads)
+	for t := range slotOf {
+		rest, shift := int64(0), 0
+		for b := 0; t>>b != 0; b++ {
+			bit := int64(t) >> b & 1
+			switch {
+			case across>>b&1 == 1:
+				partOf[t] |= bit << bits.OnesCount64(uint64(across&(1<<b-1)))
+			case inWarp>>b&1 == 0:
+				rest |= bit << shift
+				shift++
+			}
+		}
+		slotOf[t] = rest * warps
+		n = max(n, slotOf[t]+warps)
+	}
+	tx, ext := []ir.Expr{x.env.thread()}, []int64{threads}
+	at, ok1 := layout.Fit(slotOf, tx, ext)
+	part, ok2 := layout.Fit(partOf, tx, ext)
+	if !ok1 || !ok2 { // the bits of a number are digits of it
+		panic("tile: LowerTileOp: the bits of a thread's number follow no pattern")
+	}
+	return at, part, n
 }
 
 // ownElements lists, for each register of the result, the registers of the
@@ -376,30 +575,8 @@ func holderCond(red, dst *layout.Frag, inv, byReg []int64, toReg, reg, thread ir
 	if err != nil {
 		return nil, false
 	}
-	// result[t*n+d] is the number of the result thread t holds in register d.
 	n := dst.Regs
-	result := make([]int64, red.Extent*n)
-	for i := range result {
-		result[i] = layout.Hole
-	}
-	number := map[int64]int64{} // of an element in the thread at hand
-	for t := int64(0); t < red.Extent; t++ {
-		clear(number)
-		for r := int64(0); r < red.Regs; r++ {
-			if q := inv[t*red.Regs+r]; q != layout.Hole {
-				number[q] = r
-			}
-		}
-		td := t + red.Min - dst.Min
-		if td < 0 || td >= dst.Extent {
-			continue
-		}
-		for d := int64(0); d < n; d++ {
-			if r, ok := number[held[td*n+d]]; ok {
-				result[t*n+d] = r
-			}
-		}
-	}
+	result := heldResults(red, dst, inv, held)
 	ext := []int64{red.Extent, n}
 	vars := []*ir.Var{layout.Var(0), layout.Var(1)}
 	probe, ok := layout.Fit(result, []ir.Expr{vars[0], vars[1]}, ext)

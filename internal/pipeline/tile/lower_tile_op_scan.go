@@ -102,31 +102,16 @@ func (lw *lowerer) finalizeReducer(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error
 	b := lw.buffer(r.buf)
 	n, _ := ir.AsInt(b.Shape[0])
 	iv := &ir.Var{Name: "i", Type: ir.DInt32}
-	var at ir.Expr = iv
-	if n == 1 {
-		at = i32(0)
-	}
-	load := &ir.BufferLoad{Buffer: b, Indices: []ir.Expr{at}}
-	var v ir.Expr = load
-	if ints[1] > 1 {
-		v = lw.allReduce(k, lane{ints[1], ints[2]}, v, e)
-	}
-	store := func(v ir.Expr) ir.Stmt {
-		return &ir.BufferStore{Buffer: b, Indices: []ir.Expr{at}, Value: v, Org: s.Origin()}
-	}
-	var body ir.Stmt
-	if v != ir.Expr(load) {
-		body = store(v)
-	}
-	if seed, ok := c.Attr("seed").(ir.Expr); ok {
+	var seed ir.Expr
+	if v, ok := c.Attr("seed").(ir.Expr); ok {
 		rw := lw.plain()
-		body = ir.Seq(body, store(k.combine(load, ir.CastTo(rw.Expr(seed), b.Type))))
+		seed = ir.CastTo(rw.Expr(v), b.Type)
 	}
-	if body == nil {
+	mask := (ints[1] - 1) &^ (ints[2] - 1)
+	if mask == 0 && seed == nil {
 		return nil, nil
 	}
-	if n > 1 {
-		body = &ir.For{Var: iv, Min: i32(0), Extent: i32(n), Kind: ir.Unrolled, Body: body, Org: s.Origin()}
-	}
-	return body, nil
+	x := &exchange{lw: lw, k: k, acc: b, regs: n, mask: mask, env: e, org: s.Origin(), iv: iv,
+		final: destination{buf: b, regs: n, clear: true, same: true, seed: seed}}
+	return ir.Seq(x.stmts()...), nil
 }
