@@ -342,6 +342,42 @@ func TestBrowserGEMM(t *testing.T) {
 	p.want(`localStorage.getItem("lowertrace.theme")`, "dark")
 	p.click("#theme")
 
+	// The view menu: host code, palette, context.
+	p.click("#viewbtn")
+	p.click(`#viewmenu [data-opt="host"]`)
+	p.want(`localStorage.getItem("lowertrace.host")`, "true")
+	p.click(`#viewmenu [data-opt="host"]`)
+	p.str(`(() => { const s = document.querySelector('[data-opt="palette"]'); s.value = "blue-orange"; s.dispatchEvent(new Event("change", {bubbles: true})); return "" })()`)
+	p.want(`document.documentElement.dataset.palette`, "blue-orange")
+	p.str(`(() => { const s = document.querySelector('[data-opt="palette"]'); s.value = "green-red"; s.dispatchEvent(new Event("change", {bubbles: true})); return "" })()`)
+	p.click("#copyl")
+	p.wantText("#toast", "Link copied")
+	p.click("#copyd")
+	p.wantText("#toast", "Diff copied")
+	p.click("h1")
+	p.want(`document.getElementById("viewmenu").hidden`, "true")
+
+	// All by keyboard: the list, the comparison, following the line under the cursor.
+	p.open("#pass=4")
+	p.do(chromedp.Focus(chromedp.CSS("#list")))
+	p.key(kb.ArrowDown)
+	p.wantText("#head", "PipelinePlanning")
+	p.key(kb.ArrowUp)
+	p.wantText("#head", "MaterializeKernelLaunch")
+	p.do(chromedp.Focus(chromedp.CSS("#diff")))
+	p.key(kb.ArrowDown)
+	p.key(kb.ArrowDown)
+	p.want(p.count("#diff .r.cur"), "1")
+	p.key(kb.Enter)
+	p.want(`location.hash.includes("line=")`, "true")
+	p.want(`document.getElementById("follow").hidden`, "false")
+	p.key(kb.Escape)
+	p.want(`document.getElementById("follow").hidden`, "true")
+	p.key("G")
+	p.wantText("#head", "codegen")
+	p.key("g")
+	p.wantText("#head", "Source")
+
 	// The minimap goes where it is clicked.
 	p.str(`(() => { const c = document.getElementById("map"), r = c.getBoundingClientRect();
 		c.dispatchEvent(new MouseEvent("click", {clientX: r.right - 2, clientY: r.top + 5, bubbles: true})) })()`)

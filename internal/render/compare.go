@@ -161,6 +161,7 @@ var kindText = map[trace.PairKind]string{
 	trace.PairOnlyB:    "only in B",
 }
 
+// pair writes one row of an alignment.
 func (t *Terminal) pair(al *trace.Alignment, i int, stat bool) {
 	st := t.p.st
 	p := al.Pairs[i]

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"lowertrace/internal/render/textdiff"
 	"lowertrace/internal/trace"
 )
 
@@ -240,13 +241,6 @@ func (t *Terminal) message(r *trace.LowerRecord) {
 	}
 }
 
-// Flush shows unchanged records that are still held back.
-func (t *Terminal) Flush() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.flushQuiet()
-}
-
 // flushQuiet writes the gathered unchanged records as one line.
 func (t *Terminal) flushQuiet() {
 	q := t.quiet
@@ -320,17 +314,42 @@ type Summary struct {
 // SummaryLine is one labelled line of a summary.
 type SummaryLine struct{ Label, Text string }
 
-// Finish shows what is still held back, and the summary.
-func (t *Terminal) Finish(run *trace.Run, s Summary) {
+// Flush shows the records that are still held back: the last unchanged ones, and nested ones whose
+// outer pass never ended.
+func (t *Terminal) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.p.flush()
+	t.release()
+}
+
+func (t *Terminal) release() {
 	held := t.held
 	t.held = nil
 	for _, h := range held {
 		t.show(h)
 	}
 	t.flushQuiet()
+}
+
+// Diff writes one change as a unified diff with its file names, which patch accepts.
+func (t *Terminal) Diff(from, to, before, after string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.p.flush()
+	v := visibleHunks(textdiff.Compute(before, after, t.o.Diff.equality()), t.o.Diff)
+	if len(v.hunks) > 0 {
+		t.p.print(t.p.st.del.Sprint("--- "+EscapeLine(from)), "\n", t.p.st.add.Sprint("+++ "+EscapeLine(to)), "\n")
+	}
+	t.p.shown(v, t.o.Diff)
+}
+
+// Finish shows what is still held back, and the summary.
+func (t *Terminal) Finish(run *trace.Run, s Summary) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.p.flush()
+	t.release()
 	st := t.p.st
 	t.p.print("\n")
 

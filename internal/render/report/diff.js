@@ -134,7 +134,8 @@ function anchors(a, b, a0, a1, b0, b1) {
 const KEYS = { space: [new Map(), []], names: [new Map(), []], both: [new Map(), []] };
 const withoutSpace = (s) => s.replace(/[ \t\r]+/g, "");
 const withoutSuffixes = (s) =>
-  s.replace(/"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|(\.?)\b([A-Za-z_]\w*?)_\d+\b|\d\w*/g, (all, dot, name) => (name && !dot && name !== "_" ? name : all));
+  s.replace(/"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|(\.?)(?<![\w\u0080-\uffff])([A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*?)_\d+(?![\w\u0080-\uffff])|\d[\w\u0080-\uffff]*/g,
+    (all, dot, name) => (name && !dot ? name : all));
 
 function keyOf(kind, id) {
   const [table, memo] = KEYS[kind];
@@ -154,9 +155,18 @@ function keyOf(kind, id) {
 
 const keysOf = (kind, a) => (kind ? a.map((id) => keyOf(kind, id)) : a);
 
+// withEnd returns a state's lines with a last line that lacks its line end turned into another number.
+function withEnd(k) {
+  const a = ids(k);
+  if (!a.length || !STATES[k].nn) return a;
+  const out = a.slice();
+  out[out.length - 1] = ~out[out.length - 1];
+  return out;
+}
+
 // diffStates compares two states under the view's equality, with forced pairs of lines (see F7).
 function diffStates(a, b, kind, forced) {
-  const xa = keysOf(kind, ids(a)), xb = keysOf(kind, ids(b));
+  const xa = kind ? keysOf(kind, ids(a)) : withEnd(a), xb = kind ? keysOf(kind, ids(b)) : withEnd(b);
   const ops = [];
   let a0 = 0, b0 = 0;
   const part = (a1, b1) => {
@@ -172,14 +182,6 @@ function diffStates(a, b, kind, forced) {
     b0 = fb + 1;
   }
   part(xa.length, xb.length);
-  // A missing line end at the end of one side is a change of the last line.
-  if (!kind && xa.length && xb.length && STATES[a].nn !== STATES[b].nn) {
-    const l = ops[ops.length - 1];
-    if (!l || l[1] < xa.length || l[3] < xb.length) {
-      if (l && l[1] === xa.length - 1) { l[1]++; l[3]++; }
-      else ops.push([xa.length - 1, xa.length, xb.length - 1, xb.length]);
-    }
-  }
   for (const op of ops) slide(op, xa, xb, ids(a), ids(b), ops);
   return ops;
 }
