@@ -86,6 +86,9 @@ func (lw *lowerer) finalizeReducer(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error
 	if err != nil {
 		return nil, err
 	}
+	if len(c.Args) < 4 {
+		return nil, fmt.Errorf("no exchange is planned for %s", r.buf.Name)
+	}
 	ints := [3]int64{0, 1, 1}
 	for i := 1; i < len(c.Args) && i < 4; i++ {
 		v, ok := ir.AsInt(c.Args[i])
