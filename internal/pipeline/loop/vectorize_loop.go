@@ -19,7 +19,8 @@ const MaxVectorBits = 128
 // asynchronous copy becomes one wider copy. A statement that cannot be
 // vectorized as a whole runs in a serial loop over shorter vectors, or, when
 // that does not help (a condition or a bound that differs between lanes, a
-// stride, a call with an effect), over single lanes, with a remark. Invariant:
+// stride, a misaligned vector, a call with an effect), over single lanes, with a
+// remark. Invariant:
 // no T.vectorized loop is left; every lane computes what its iteration did.
 //
 //	for v in T.vectorized(4): Y[i * 4 + v] = X[i * 4 + v] * a
@@ -348,6 +349,11 @@ func (v *vectorizer) index(b *ir.Buffer, indices []ir.Expr) ([]ir.Expr, bool) {
 				v.fail("%d bits of %s in one access", bits, b.Name)
 				return nil, false
 			}
+			// A vector lies at a multiple of its size.
+			if !v.r.An.IsMultipleOf(y.Base, int64(y.Lanes)) {
+				v.fail("the index of %s is not known to be a multiple of %d", b.Name, y.Lanes)
+				return nil, false
+			}
 		default:
 			if !x.DType().IsScalar() {
 				v.fail("the index of %s is not linear", b.Name)
@@ -413,6 +419,9 @@ func (v *vectorizer) evaluate(s *ir.Evaluate) (ir.Stmt, bool) {
 	if call, ok := ir.IsCall(s.Value, "ptx_cp_async"); ok {
 		return v.asyncCopy(s, call)
 	}
+	if call, ok := ir.IsCall(s.Value, "atomic_add_elem_op"); ok {
+		return v.atomicAdd(s, call)
+	}
 	if ir.SideEffect(s.Value) <= ir.ReadState {
 		return s, !v.depends(s.Value)
 	}
@@ -422,6 +431,65 @@ func (v *vectorizer) evaluate(s *ir.Evaluate) (ir.Stmt, bool) {
 		v.fail("a call with an effect")
 	}
 	return nil, false
+}
+
+// atomicAdd makes one atomic addition of two or four neighbouring elements
+// where the target has it: pairs of 16-bit floats (PTX ISA, "red", .noftz.f16x2
+// and .bf16x2), and from sm_90 on two or four float32 in global memory (".v2"
+// and ".v4"). The address must be a multiple of the vector.
+func (v *vectorizer) atomicAdd(s *ir.Evaluate, call *ir.Call) (ir.Stmt, bool) {
+	p, ok := ir.IsCall(call.Args[0], "tvm_access_ptr")
+	if !ok {
+		v.fail("T.atomic_add_elem_op has an effect")
+		return nil, false
+	}
+	data, isVar := p.Args[1].(*ir.Var)
+	typ, isType := ir.IsCall(p.Args[0], "type_annotation")
+	if !isVar || !isType || !v.hasVectorAtomic(typ.Type, data) {
+		v.fail("no atomic addition of %d neighbouring elements", v.lanes)
+		return nil, false
+	}
+	off, ok := v.expr(p.Args[2])
+	if !ok {
+		return nil, false
+	}
+	ramp, ok := v.r.An.Simplify(off).(*ir.Ramp)
+	if !ok || !ir.IsConst(ramp.Stride, 1) || !v.r.An.IsMultipleOf(ramp.Base, int64(v.lanes)) {
+		v.fail("the elements of the atomic addition are no aligned neighbours")
+		return nil, false
+	}
+	val, ok := v.expr(call.Args[1])
+	if !ok {
+		return nil, false
+	}
+	for _, a := range call.Args[2:] {
+		if v.depends(a) {
+			v.fail("the order of the atomic addition differs between lanes")
+			return nil, false
+		}
+	}
+	ptr := append([]ir.Expr(nil), p.Args...)
+	ptr[2] = ramp.Base
+	args := append([]ir.Expr(nil), call.Args...)
+	args[0] = &ir.Call{Op: p.Op, Type: p.Type, Args: ptr, Attrs: p.Attrs}
+	args[1] = v.splat(val)
+	op := ir.MustOp(map[int]string{2: "atomic_addx2_elem_op", 4: "atomic_addx4_elem_op"}[v.lanes])
+	return &ir.Evaluate{Value: &ir.Call{Op: op, Type: ir.DVoid, Args: args, Attrs: call.Attrs}, Org: s.Org}, true
+}
+
+func (v *vectorizer) hasVectorAtomic(t ir.DType, data *ir.Var) bool {
+	target := v.ctx.Target
+	if target == nil {
+		return false
+	}
+	switch {
+	case t == ir.DFloat16 || t == ir.DBFloat16 && target.Features.BF16:
+		return v.lanes == 2
+	case t == ir.DFloat32:
+		global := data.Ptr == nil || data.Ptr.Scope == "" || data.Ptr.Scope == "global"
+		return target.Features.TMA && global && (v.lanes == 2 || v.lanes == 4)
+	}
+	return false
 }
 
 // asyncCopy widens an asynchronous copy: one copy of as many elements as the

@@ -13,7 +13,8 @@ import (
 // Precondition: blocks have no axes. Effect: each block becomes its body, with
 // an AllocBuffer and a DeclBuffer per allocation in front, its predicate as an
 // if, and those of its attributes that later passes know ("pragma_…",
-// "lexical_alloc_scope") as AttrStmts. Unit loops without annotations become
+// "lexical_alloc_scope") as AttrStmts, "cluster_dims" as a function attribute.
+// Unit loops without annotations become
 // their body. Invariant: no SBlock is left.
 var LowerOpaqueBlock = &pipeline.Pass{
 	Name:         "LowerOpaqueBlock",
@@ -23,7 +24,7 @@ var LowerOpaqueBlock = &pipeline.Pass{
 	Effect:       "Blocks become their bodies; allocations become T.alloc_buffer and a T.decl_buffer view; predicates become ifs; pragmas and lexical scopes become attributes. Loops of one iteration are replaced by their body.",
 	Before:       "with T.sblock(\"tilelang_root\"):\n    x = T.sblock_alloc_buffer((64,), scope=\"local\")\n    x[0] = T.float32(0.0)",
 	After:        "x = T.alloc_buffer((64,), scope=\"local\")\nx_1 = T.decl_buffer((64,), data=x.data, scope=\"local\")\nx_1[0] = T.float32(0.0)",
-	Run:          pipeline.BodyPass(nil, lowerBlocks),
+	Run:          pipeline.FuncPass(nil, lowerBlocks),
 }
 
 type blockLowering struct {
@@ -31,9 +32,11 @@ type blockLowering struct {
 	err   error
 	alloc map[*ir.Var]bool    // memory that has its allocation
 	unit  map[*ir.Var]ir.Expr // variables of loops of one iteration
+	// cluster is what a block says about clusters, for the function.
+	cluster ir.Attr
 }
 
-func lowerBlocks(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
+func lowerBlocks(_ *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
 	l := &blockLowering{alloc: map[*ir.Var]bool{}, unit: map[*ir.Var]ir.Expr{}}
 	l.r = ir.Rewriter{PreStmt: l.stmt, Var: func(v *ir.Var) ir.Expr {
 		if e, ok := l.unit[v]; ok {
@@ -42,8 +45,19 @@ func lowerBlocks(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		return v
 	}}
 	body := l.r.Stmt(f.Body)
-	return body, l.err
+	if l.err != nil {
+		return nil, l.err
+	}
+	out := f.WithBody(body)
+	if l.cluster != nil {
+		out = out.WithAttr(clusterDims, l.cluster)
+	}
+	return out, nil
 }
+
+// clusterDims is the attribute, of a block and then of the function, with the
+// blocks of a cluster along each axis.
+const clusterDims = "cluster_dims"
 
 func (l *blockLowering) stmt(s ir.Stmt) (ir.Stmt, bool) {
 	if l.err != nil {
@@ -94,6 +108,13 @@ func (l *blockLowering) block(s *ir.SBlock) ir.Stmt {
 	}
 	if s.Annotations == nil {
 		return body
+	}
+	if a := s.Annotations.Get(clusterDims); a != nil {
+		if l.cluster != nil && !ir.StructuralEqual(a, l.cluster) {
+			l.err = pipeline.Errorf(s.Org, "two launches of one function have clusters of different size")
+			return s
+		}
+		l.cluster = a
 	}
 	for i := len(s.Annotations.Entries) - 1; i >= 0; i-- {
 		e := s.Annotations.Entries[i]
