@@ -146,6 +146,12 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 	}
 	sh := &share{n: n, part: part, inv: inv}
 	sh.v = lw.lanes(sh, e)
+	var st *staged
+	if sh.v == 1 && group == nil {
+		if st = lw.stage(sh, e); st != nil {
+			sh.v = st.v
+		}
+	}
 	groups := part.Regs / sh.v
 	gv, lv := &ir.Var{Name: "i", Type: ir.DInt32}, &ir.Var{Name: "vec", Type: ir.DInt32}
 	if groups == 1 {
@@ -165,14 +171,27 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 	if err != nil {
 		return nil, err
 	}
-	body := lw.body(sh, idx, e)
-	if lw.err != nil {
-		return nil, lw.err
-	}
 	if c := sh.replica(); c != nil {
 		guard = and(guard, c)
 	}
-	if body, err = sh.onceEach(body); err != nil {
+	var body ir.Stmt
+	if st != nil {
+		body, err = st.lower(lw, sh, idx, lv, e)
+		if guard != nil {
+			guard = foldExpr(guard, func(v *ir.Var) ir.Expr {
+				if v == lv {
+					return i32(0)
+				}
+				return v
+			})
+		}
+	} else {
+		body, err = sh.onceEach(lw.body(sh, idx, e))
+	}
+	if lw.err != nil {
+		return nil, lw.err
+	}
+	if err != nil {
 		return nil, err
 	}
 	if guard != nil {
@@ -193,7 +212,7 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 			body, done = b, true
 		}
 	}
-	if sh.v > 1 && !done {
+	if sh.v > 1 && !done && st == nil {
 		body = &ir.For{Var: lv, Min: i32(0), Extent: i32(sh.v), Kind: ir.Vectorized, Body: body, Org: n.root.Org}
 	}
 	if groups > 1 {
@@ -219,12 +238,8 @@ func (lw *lowerer) lanes(sh *share, e env) int64 {
 }
 
 func (lw *lowerer) lanesFit(sh *share, v int64) bool {
-	for g := int64(0); g < int64(len(sh.inv)); g += v {
-		for l := int64(1); l < v; l++ {
-			if (sh.inv[g+l] == layout.Hole) != (sh.inv[g] == layout.Hole) {
-				return false
-			}
-		}
+	if !wholeGroups(sh, v) {
+		return false
 	}
 	for _, a := range sh.n.frags {
 		f := lw.lay.frags[a.buf]
