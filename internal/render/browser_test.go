@@ -373,6 +373,13 @@ func TestBrowserGEMM(t *testing.T) {
 	p.want(`document.getElementById("follow").hidden`, "false")
 	p.key(kb.Escape)
 	p.want(`document.getElementById("follow").hidden`, "true")
+	p.key("v")
+	p.want(`document.activeElement.id`, "followname")
+	p.key("?") // goes into the field
+	p.want(`document.getElementById("help").open`, "false")
+	p.key(kb.Escape)
+	p.key(kb.Escape)
+	p.want(`document.getElementById("follow").hidden`, "true")
 	p.key("G")
 	p.wantText("#head", "codegen")
 	p.key("g")

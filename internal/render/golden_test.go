@@ -324,3 +324,22 @@ func TestHostFoldKeepsNumbers(t *testing.T) {
 		}
 	}
 }
+
+// No text, whatever it holds, makes the renderer panic or reaches the terminal as a control byte.
+func FuzzTerminal(f *testing.F) {
+	f.Add("def f(\n    T.func_attr({\"calling_conv\": 1})\n", "@x\n def f(\n\n", 1)
+	f.Add("\x1b[2J", "\r\x00\xff", 0)
+	f.Fuzz(func(t *testing.T, a, b string, context int) {
+		for _, o := range []DiffOptions{{Context: context % 50}, {WordDiff: true, IgnoreRenames: true}, {IgnoreSpace: true, Host: true, MaxLine: 7}} {
+			var out bytes.Buffer
+			term := NewTerminal(&out, TerminalOptions{Diff: o})
+			term.Record(trace.LowerRecord{Name: a, Status: trace.Completed, Changed: true, HasBefore: true, HasAfter: true,
+				BeforeText: a, AfterText: b, Remarks: []trace.Remark{{Text: b}}})
+			for _, c := range out.Bytes() {
+				if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+					t.Fatalf("byte %#x in %q", c, out.String())
+				}
+			}
+		}
+	})
+}

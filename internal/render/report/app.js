@@ -169,6 +169,11 @@ function alignPick(side, line) {
   say(`Line ${a + 1} aligned with line ${line + 1}`);
 }
 
+function leaveFollow() {
+  closeFollow();
+  go(here({}));
+}
+
 function pickLine(side, line) {
   if (V.align) return alignPick(side, line);
   go(here({ side, line: line + 1 }));
@@ -206,11 +211,17 @@ function onKey(ev) {
   const t = ev.target;
   const typing = t.matches("input[type=search],input[type=text],textarea,select");
   if (ev.key === "Escape") {
+    if (document.querySelector("dialog[open]")) return; // it closes by itself
     if (V.align) alignEnd();
     else if (!$("results").hidden) { $("results").hidden = true; $("q").setAttribute("aria-expanded", "false"); }
-    else if (typing) { if (t.id === "filter" && t.value) { t.value = ""; drawList(); } t.blur(); $("diff").focus(); }
+    else if (typing) {
+      if (t.id === "filter" && t.value) { t.value = ""; drawList(); }
+      if (t.id === "q" && t.value) { t.value = Q.text = ""; search(); }
+      t.blur();
+      $("diff").focus();
+    }
     else if (document.body.classList.contains("drawer")) drawer(false);
-    else if (!$("follow").hidden) go(here({}));
+    else if (!$("follow").hidden) leaveFollow();
     else return;
     ev.preventDefault();
     return;
@@ -378,7 +389,7 @@ function start() {
   $("copyb").addEventListener("click", () => copyText(textOf(V.b >= 0 ? V.b : V.a), "Text after"));
   $("copyd").addEventListener("click", () => copyText(V.model ? unifiedText(V.model, sideLabel("a"), sideLabel("b")) : "", "Diff"));
   $("copyl").addEventListener("click", () => copyText(location.href, "Link"));
-  $("unfollow").addEventListener("click", () => go(here({})));
+  $("unfollow").addEventListener("click", leaveFollow);
   $("followname").addEventListener("change", () => { const n = $("followname").value.trim(); if (isName(n)) go(here({ follow: n })); });
   $("follow").addEventListener("change", (ev) => {
     if (ev.target.id !== "loose") return;

@@ -172,12 +172,10 @@ function diffStates(a, b, kind, forced) {
   const part = (a1, b1) => {
     for (const o of diffInts(xa.subarray(a0, a1), xb.subarray(b0, b1))) ops.push([o[0] + a0, o[1] + a0, o[2] + b0, o[3] + b0]);
   };
-  const stops = [];
   for (const [fa, fb] of (forced || []).slice().sort((p, q) => p[0] - q[0])) {
     if (fa < a0 || fb < b0 || fa >= xa.length || fb >= xb.length) continue;
     part(fa, fb);
-    if (xa[fa] !== xb[fb]) ops.push([fa, fa + 1, fb, fb + 1]);
-    stops.push(fa);
+    if (xa[fa] !== xb[fb]) ops.push(Object.assign([fa, fa + 1, fb, fb + 1], { forced: true }));
     a0 = fa + 1;
     b0 = fb + 1;
   }
@@ -298,7 +296,7 @@ function wordMarks(s, t) {
 }
 
 // lineMap follows the lines of state a into state b: line i became lines lo[i] up to hi[i]. sure
-// tells lines that are equal from those paired by likeness, or by standing in the same gap.
+// tells lines that are equal but for white space from those paired by likeness, or by standing in the same gap.
 const MAPS = new Map();
 const GUESS_LINES = 24;
 function lineMap(a, b) {
@@ -308,7 +306,7 @@ function lineMap(a, b) {
   const ia = ids(a), ib = ids(b), n = ia.length;
   m = { lo: new Int32Array(n), hi: new Int32Array(n), sure: new Uint8Array(n) };
   let i = 0, j = 0;
-  for (const [i1, i2, j1, j2] of [...diffStates(a, b, null), [n, n, ib.length, ib.length]]) {
+  for (const [i1, i2, j1, j2] of [...diffStates(a, b, "space"), [n, n, ib.length, ib.length]]) {
     for (; i < i1; i++, j++) {
       m.lo[i] = j;
       m.hi[i] = j + 1;

@@ -36,13 +36,18 @@ function drawList() {
   LIST_ROWS = [];
   const most = Math.max(1, ...ENTRIES.map((e) => (isCuda(e) ? 0 : e.add + e.del)));
   const slow = Math.max(1, ...ENTRIES.map((e) => e.self));
+  // A heading says the stage; the phase beside it where that changes. Stages alternate, so folds
+  // run across them and only an item that is shown opens a group.
+  let phase = null;
   const open = (e) => {
-    const g = e.ph + (e.st ? " · " + e.st : "");
+    const g = e.ph + " · " + (e.st || "");
     if (g === group || e.s === "source") return;
     if (group !== null) html += "</div>";
     group = g;
     const label = e.ph === "codegen" ? "code generation" : e.st || e.ph;
-    html += `<div class="grp" role="group" aria-label="${esc(g)}"><div class="gl" role="presentation">${nameEsc(label)}${e.st && e.ph !== "codegen" ? `<span>${nameEsc(e.ph)}</span>` : ""}</div>`;
+    const beside = e.ph !== phase && label !== e.ph && e.ph !== "codegen" ? `<span>${nameEsc(e.ph)}</span>` : "";
+    phase = e.ph;
+    html += `<div class="grp" role="group" aria-label="${esc(g)}"><div class="gl" role="presentation">${nameEsc(label)}${beside}</div>`;
   };
   const item = (e, hits) => {
     open(e);
@@ -54,7 +59,7 @@ function drawList() {
     const scale = isCuda(e) && !R.cmp ? 0 : Math.sqrt(sum / most);
     const stat = e.c && sum ? `<span class="st"><b class="p">+${e.add}</b> <b class="m">−${e.del}</b></span>` : "";
     const bar = scale ? `<span class="bar"><i class="a" style="width:${(31 * scale * e.add / sum).toFixed(1)}px"></i><i class="d" style="width:${(31 * scale * e.del / sum).toFixed(1)}px"></i></span>` : "";
-    const time = e.self > 0 ? `<span class="tm" title="${duration(e.self)} of its own" style="width:${(100 * e.self / slow).toFixed(1)}%"></span>` : "";
+    const time = e.self > slow / 50 ? `<span class="tm" title="${duration(e.self)} of its own" style="width:${(100 * e.self / slow).toFixed(1)}%"></span>` : "";
     const rem = e.rem && e.rem.length ? `<span class="rm" title="${esc(e.rem[0].text)}">${e.rem.length > 1 ? e.rem.length + " " : ""}remark${e.rem.length > 1 ? "s" : ""}</span>` : "";
     const no = e.s === "source" ? "" : R.cmp && e.ai !== e.bi ? `${e.ai < 0 ? "–" : e.ai}/${e.bi < 0 ? "–" : e.bi}` : e.i;
     html += `<div class="it ${e.c && e.kind !== "inherits" ? "chg" : "no"} ${e.s}" role="option" id="it${e.n0}" data-n="${e.n0}" style="--d:${Math.min(e.d, 6)}" aria-selected="${e === V.entry}">` +
@@ -70,14 +75,12 @@ function drawList() {
   } else
     for (let i = 0; i < ENTRIES.length; ) {
       let j = i;
-      const g = (e) => e.ph + "\0" + (e.st || "");
-      while (j < ENTRIES.length && quiet(ENTRIES[j]) && g(ENTRIES[j]) === g(ENTRIES[i])) j++;
+      while (j < ENTRIES.length && quiet(ENTRIES[j]) && ENTRIES[j].ph === ENTRIES[i].ph) j++;
       if (j - i < 2 || UNFOLDED.has(ENTRIES[i])) {
         const end = Math.max(j, i + 1);
         for (; i < end; i++) item(ENTRIES[i]);
         continue;
       }
-      open(ENTRIES[i]);
       const names = ENTRIES.slice(i, j).map((e) => e.n).join(", ");
       html += `<div class="it fold" role="option" aria-selected="false" data-fold="${i}" data-end="${j}" title="${esc(names)}"><span class="no">·</span><span class="nm">${j - i} ${R.cmp ? "the same" : "no effect"}</span></div>`;
       i = j;
@@ -140,7 +143,7 @@ function drawMap() {
       g.fillStyle = col.sel;
       g.fillRect(x - 1, 0, Math.max(step + 2, 6), h);
     }
-    const gr = e.ph + (e.st || "");
+    const gr = e.ph;
     if (gr !== group && group !== null) {
       g.fillStyle = col.dim;
       g.fillRect(Math.round(x), 4, 1, h - 8);

@@ -147,7 +147,7 @@ function drawHead() {
   const stat = e.add + e.del ? `<span class="st"><b class="p">+${e.add}</b> <b class="m">−${e.del}</b></span>` : "";
   const no = e.s === "source" ? "" : R.cmp && e.ai !== e.bi ? `${e.ai < 0 ? "–" : e.ai}/${e.bi < 0 ? "–" : e.bi} ` : `${e.i} `;
   let html = `<div class="h1"><h2><span class="dim">${no}</span>${nameEsc(passName(e))}</h2><span class="bd ${cls}">${status}</span>` +
-    (e.st ? `<span class="stage">${esc(e.st)}</span>` : "") + stat + time + nested + `</div>`;
+    (e.st && !isCuda(e) ? `<span class="stage">${esc(e.st)}</span>` : "") + stat + time + nested + `</div>`;
   if (e.doc) html += `<p class="doc">${esc(e.doc)}</p>`;
   if (e.note) html += `<p class="doc">${esc(e.note)}</p>`;
   if (e.err) html += `<pre class="err">${codeEsc(e.err)}</pre>`;

@@ -3,24 +3,34 @@
 
 const GAP_STEP = 20;
 
-// compareModel compares states a and b under the view's options. blocks are stretches of equal
-// lines and changes in order; opened remembers what the reader has unfolded.
+// compareModel compares states a and b under the view's options. Lines are aligned without regard to
+// white space, so that a block that moved inwards stands beside itself; what differs in white space
+// is then a change of its own kind, or none. blocks are stretches of equal lines and changes in
+// order; open remembers what the reader has unfolded.
 function compareModel(a, b, opt, forced) {
-  const kind = opt.space && opt.names ? "both" : opt.space ? "space" : opt.names ? "names" : null;
   const ia = ids(a), ib = ids(b);
-  const ops = diffStates(a, b, kind, forced);
+  const na = withEnd(a), nb = withEnd(b);
+  const same = opt.space ? () => true
+    : opt.names ? (i, j) => keyOf("names", ia[i]) === keyOf("names", ib[j])
+    : (i, j) => na[i] === nb[j];
+  const ops = diffStates(a, b, opt.names ? "both" : "space", forced);
   const [ha, hb] = hostRanges(a, b);
   const blocks = []; // {eq, a0, a1, b0, b1, rows}
+  const put = (eq, a0, a1, b0, b1, alone) => {
+    const l = blocks[blocks.length - 1];
+    if (l && l.eq === eq && !l.alone && !alone) {
+      l.a1 = a1;
+      l.b1 = b1;
+    } else blocks.push({ eq, a0, a1, b0, b1, alone });
+  };
   let i = 0, j = 0;
-  for (const op of [...ops, null]) {
-    const i1 = op ? op[0] : ia.length, j1 = op ? op[2] : ib.length;
-    if (i1 > i) blocks.push({ eq: true, a0: i, a1: i1, b0: j, b1: j1 });
-    if (!op) break;
-    blocks.push({ eq: false, a0: op[0], a1: op[1], b0: op[2], b1: op[3] });
+  for (const op of [...ops, [ia.length, ia.length, ib.length, ib.length]]) {
+    for (; i < op[0]; i++, j++) put(same(i, j), i, i + 1, j, j + 1);
+    if (op[0] < op[1] || op[2] < op[3]) put(false, op[0], op[1], op[2], op[3], op.forced);
     i = op[1];
     j = op[3];
   }
-  return { a, b, ia, ib, ha, hb, blocks, open: new Map(), hostOpen: false, allOpen: false, kind, forced: forced || [] };
+  return { a, b, ia, ib, ha, hb, blocks, open: new Map(), hostOpen: false, allOpen: false };
 }
 
 const inRanges = (rs, i) => rs.some((r) => i >= r.from && i < r.to);
@@ -30,7 +40,8 @@ function changeRows(m, bl) {
   if (bl.rows) return bl.rows;
   const rows = [], da = m.ia.subarray(bl.a0, bl.a1), db = m.ib.subarray(bl.b0, bl.b1);
   let i = 0, j = 0;
-  for (const [p, q] of [...pairLines(da, db), [da.length, db.length]]) {
+  const pairs = bl.alone ? [[0, 0]] : pairLines(da, db);
+  for (const [p, q] of [...pairs, [da.length, db.length]]) {
     // Lines without a partner stand side by side as they come.
     for (; i < p || j < q; ) {
       const a = i < p ? bl.a0 + i++ : -1, b = j < q ? bl.b0 + j++ : -1;
@@ -91,8 +102,7 @@ function rowsOf(m, opt) {
     if (first && last) head = Infinity; // nothing changed: the whole text
     head += o.top;
     tail += o.bottom;
-    const soft = m.kind ? (k) => (m.ia[bl.a0 + k] !== m.ib[bl.b0 + k] ? "soft" : "eq") : () => "eq";
-    const eq = (k) => push({ t: soft(k), a: bl.a0 + k, b: bl.b0 + k });
+    const eq = (k) => push({ t: m.ia[bl.a0 + k] !== m.ib[bl.b0 + k] ? "soft" : "eq", a: bl.a0 + k, b: bl.b0 + k });
     // A gap of three lines or fewer is not worth a fold.
     if (m.allOpen || o.all || head + tail + 3 >= len) {
       for (let k = 0; k < len; k++) eq(k);
