@@ -372,6 +372,10 @@ func (v *vectorizer) store(s *ir.BufferStore) (ir.Stmt, bool) {
 		v.fail("a predicated store")
 		return nil, false
 	}
+	if len(s.Indices) == 0 {
+		v.fail("%s is not flat", s.Buffer.Name)
+		return nil, false
+	}
 	if !s.Value.DType().IsScalar() {
 		v.fail("the body works on vectors already")
 		return nil, false

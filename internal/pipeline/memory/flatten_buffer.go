@@ -82,7 +82,7 @@ func (fl *flattener) buffer(b *ir.Buffer) *ir.Buffer {
 // strides. (Dimensions are ordered from slowest to fastest; a stride says more
 // about the first than the shape does.)
 func (fl *flattener) size(b *ir.Buffer) ir.Expr {
-	if b.Strides != nil {
+	if len(b.Strides) > 0 {
 		return fl.An.Simplify(mul(b.Shape[0], b.Strides[0]))
 	}
 	var n ir.Expr = ir.I32(1)
@@ -158,7 +158,8 @@ func (fl *flattener) expr(e ir.Expr) ir.Expr {
 	return out
 }
 
-func same(a, b []ir.Expr) bool { return len(a) == len(b) && len(a) > 0 && a[0] == b[0] }
+// same reports that a flat access has kept its index.
+func same(a, b []ir.Expr) bool { return len(a) == 1 && len(b) == 1 && a[0] == b[0] }
 
 func (fl *flattener) access(b *ir.Buffer, indices []ir.Expr) (*ir.Buffer, []ir.Expr) {
 	c := fl.buffer(b)
@@ -168,6 +169,9 @@ func (fl *flattener) access(b *ir.Buffer, indices []ir.Expr) (*ir.Buffer, []ir.E
 	if len(indices) != len(b.Shape) {
 		fl.err = pipeline.Errorf(fl.Span, "%s has %d dimensions and is indexed with %d", b.Name, len(b.Shape), len(indices))
 		return b, indices
+	}
+	if len(indices) == 0 {
+		return c, []ir.Expr{ir.I32(0)}
 	}
 	if len(indices) == 1 && b.Strides == nil {
 		if _, plain := indices[0].(*ir.Var); plain || !indices[0].DType().IsScalar() {
