@@ -88,10 +88,13 @@ type ReportWriter struct {
 	newStates []jsonState
 }
 
+// reportState is a state as the writer remembers it. Of all but the latest the lines' numbers are
+// forgotten, and found again from the text when an older state comes up once more.
 type reportState struct {
-	ids     []int32
+	text    string
+	given   []int32 // the origins as they were given, possibly shorter than the text
+	ids     []int32 // a number for each line
 	origins []int32 // one for each line, or nil
-	given   []int32 // the origins as they were given, possibly shorter
 }
 
 type jsonState struct {
@@ -335,12 +338,44 @@ func (r *ReportWriter) state(text string, origins []int32) int {
 			return k
 		}
 	}
-	lines := textdiff.Lines(text)
-	st := reportState{ids: make([]int32, len(lines)), given: origins}
+	st := reportState{text: text, given: origins}
+	r.number(&st)
 	js := jsonState{Parent: r.last}
-	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
+	if text != "" && !strings.HasSuffix(text, "\n") {
 		js.NoEnd = 1
 	}
+	var parent reportState
+	if r.last >= 0 {
+		r.number(&r.table[r.last])
+		parent = r.table[r.last]
+		r.table[r.last].ids, r.table[r.last].origins = nil, nil
+	}
+	ops := textdiff.Ints(parent.ids, st.ids)
+	at := 0
+	for _, op := range ops {
+		js.Ops = append(js.Ops, int32(op.A0-at), int32(op.A1-op.A0))
+		js.Ops = appendRuns(js.Ops, st.ids[op.B0:op.B1])
+		at = op.A1
+	}
+	if st.origins != nil {
+		js.Known = 1
+		js.Origins, js.Moved = originEdits(parent, st, ops)
+	}
+	k := len(r.table)
+	r.table = append(r.table, st)
+	r.newStates = append(r.newStates, js)
+	r.states[text] = append(r.states[text], k)
+	r.last = k
+	return k
+}
+
+// number fills in a state's line numbers and origins where they are missing, numbering new lines.
+func (r *ReportWriter) number(st *reportState) {
+	if st.ids != nil {
+		return
+	}
+	lines := textdiff.Lines(st.text)
+	st.ids = make([]int32, len(lines))
 	for i, s := range lines {
 		s = strings.TrimSuffix(s, "\n")
 		id, ok := r.lines[s]
@@ -351,29 +386,10 @@ func (r *ReportWriter) state(text string, origins []int32) int {
 		}
 		st.ids[i] = id
 	}
-	var parent reportState
-	if r.last >= 0 {
-		parent = r.table[r.last]
+	if len(st.given) > 0 {
+		st.origins = make([]int32, len(lines))
+		copy(st.origins, st.given)
 	}
-	ops := textdiff.Ints(parent.ids, st.ids)
-	at := 0
-	for _, op := range ops {
-		js.Ops = append(js.Ops, int32(op.A0-at), int32(op.A1-op.A0))
-		js.Ops = appendRuns(js.Ops, st.ids[op.B0:op.B1])
-		at = op.A1
-	}
-	if len(origins) > 0 {
-		st.origins = make([]int32, len(st.ids))
-		copy(st.origins, origins)
-		js.Known = 1
-		js.Origins, js.Moved = originEdits(parent, st, ops)
-	}
-	k := len(r.table)
-	r.table = append(r.table, st)
-	r.newStates = append(r.newStates, js)
-	r.states[text] = append(r.states[text], k)
-	r.last = k
-	return k
 }
 
 // appendRuns appends the number of runs of consecutive numbers, and the runs.
