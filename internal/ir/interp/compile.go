@@ -332,7 +332,10 @@ func (c *comp) bind(s *ir.Bind) stmtFn {
 			c.threadVars[s.Var] = int(a)
 		}
 	}
-	if ir.UsesVar(s.Value, func(v *ir.Var) bool { sl := c.vars[v]; return sl != nil && sl.undefd }) {
+	if ir.UsesVar(s.Value, func(v *ir.Var) bool {
+		sl := c.vars[v]
+		return !v.Type.IsHandle() && (sl == nil && c.lazy[v] == nil || sl != nil && sl.undefd)
+	}) {
 		c.lazy[s.Var] = s.Value
 		return nop
 	}
@@ -505,7 +508,7 @@ func (c *comp) loop(s *ir.For) stmtFn {
 	if s.Kind == ir.ThreadBinding {
 		return c.threadAxis(axisOf(s.Thread), s.Var, s.Min, s.Extent, s.Body, s)
 	}
-	if s.Kind == ir.Parallel && c.l != nil && !c.coll {
+	if s.Kind == ir.Parallel && c.l != nil && !c.coll && !privateLoop(s) {
 		return c.parallel(s)
 	}
 	m := c.mark()

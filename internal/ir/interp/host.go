@@ -3,6 +3,7 @@ package interp
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 
@@ -69,6 +70,8 @@ func isDevice(f *ir.PrimFunc) bool {
 	}
 	return f.Private
 }
+
+var reSuffix = regexp.MustCompile(`_[0-9]+$`)
 
 // inputs are the arrays of a run in memory.
 type inputs struct {
@@ -243,7 +246,8 @@ func (r *run) bindParams(p *program, w *warp, in *inputs) {
 			if v.Ptr.Scope == "grid_constant" {
 				panic(&NotRunnable{p.fn.Org, fmt.Sprintf("the tensor map %s is made by the host function, which is not here", v.Name)})
 			}
-			_, ptr := r.array(in, v.Ptr.Elem, p.fn.Org, v.Name)
+			// The text numbers names that occur twice.
+			_, ptr := r.array(in, v.Ptr.Elem, p.fn.Org, v.Name, reSuffix.ReplaceAllString(v.Name, ""))
 			w.U[s.at] = ptr
 		default:
 			x, ok := in.args.Scalars[v.Name]

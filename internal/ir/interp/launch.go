@@ -68,7 +68,7 @@ func (c *comp) prescan(s ir.Stmt) {
 	ir.Walk(s, func(s ir.Stmt) bool {
 		switch s := s.(type) {
 		case *ir.For:
-			if s.Kind == ir.Parallel {
+			if s.Kind == ir.Parallel && !privateLoop(s) {
 				c.tile = true
 			}
 		case *ir.SBlock:
@@ -114,6 +114,24 @@ func (c *comp) prescan(s ir.Stmt) {
 		}
 		return true
 	})
+}
+
+// privateLoop reports a T.parallel loop of single threads: it stores to their
+// private memory only, as the loops that finalize reducers do.
+func privateLoop(f *ir.For) bool {
+	stores, other := 0, false
+	ir.Walk(f.Body, func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.BufferStore:
+			stores++
+			scope := s.Buffer.Scope()
+			other = other || !strings.HasPrefix(scope, "local") || isFragment(scope)
+		case *ir.Evaluate:
+			other = true
+		}
+		return !other
+	})
+	return stores > 0 && !other
 }
 
 func (l *launch) note(op string) {
