@@ -1,18 +1,23 @@
 package diag
 
+import (
+	"strconv"
+	"strings"
+)
+
 // maxSuggestLen bounds the names Nearest compares: the work is quadratic in
 // their length, and nobody misspells longer ones by a letter or two.
 const maxSuggestLen = 64
 
 // Nearest is the candidate closest to a misspelt name, "" if none is close:
-// at most one edit in three characters, where an edit inserts, removes or
-// replaces a character or swaps two neighbours. Letter case does not count.
+// at most one edit in about three characters, where an edit inserts, removes
+// or replaces a character or swaps two neighbours. Letter case does not count.
 // Among equally close candidates the first one wins.
 func Nearest(name string, candidates []string) string {
 	if len(name) > maxSuggestLen {
 		return ""
 	}
-	best, bestDist := "", (len(name)+2)/3+1
+	best, bestDist := "", (len(name)+1)/3+1
 	for _, c := range candidates {
 		if c == name || len(c) > maxSuggestLen || len(c)-len(name) >= bestDist || len(name)-len(c) >= bestDist {
 			continue
@@ -54,4 +59,15 @@ func lower(c byte) byte {
 		return c + 'a' - 'A'
 	}
 	return c
+}
+
+// Count is a number of things: "1 argument", "2 arguments".
+func Count(n int, thing string) string {
+	if n != 1 {
+		if strings.HasSuffix(thing, "x") { // index
+			return strconv.Itoa(n) + " " + strings.TrimSuffix(thing, "ex") + "ices"
+		}
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
 }

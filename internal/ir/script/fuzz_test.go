@@ -59,7 +59,9 @@ func checkTrip(t *testing.T, text string) (read bool) {
 	if err := diags.Err(); err != nil {
 		t.Fatalf("reading what was printed: %v\n%s", err, printed)
 	}
-	if d := ir.Difference(m, m2, ir.EqualOptions{}); d != "" {
+	// A variable that is used outside of what defines it, as malformed IR may
+	// do, can come apart into two.
+	if d := ir.Difference(m, m2, ir.EqualOptions{}); d != "" && ir.Verify(m) == nil {
 		t.Fatalf("the tree differs after a trip: %s\n%s", d, printed)
 	}
 	if again := Print(m2); again != printed {

@@ -140,8 +140,6 @@ type frame struct {
 	part    uint8   // which of the owner's scopes
 	indent  int
 	start   int  // where the current statement's text begins
-	head    bool // the scope's head is being written: declarations wait
-	waiting []insert
 	concise bool // the current statement is the scope's last
 	vars    []*ir.Var
 	bufs    []*ir.Buffer
@@ -174,7 +172,7 @@ func (p *printer) push(owner ir.Stmt, part uint8, indent int) {
 	if n < cap(p.frames) { // keep the lists of an old frame
 		p.frames = p.frames[:n+1]
 		f := &p.frames[n]
-		*f = frame{vars: f.vars[:0], bufs: f.bufs[:0], used: f.used[:0], waiting: f.waiting[:0]}
+		*f = frame{vars: f.vars[:0], bufs: f.bufs[:0], used: f.used[:0]}
 	} else {
 		p.frames = append(p.frames, frame{})
 	}
@@ -297,11 +295,7 @@ func (p *printer) declare(fi int, write func()) {
 	p.decls = append(p.decls, '\n')
 	in.to = len(p.decls)
 	p.release(text)
-	if f.head {
-		f.waiting = append(f.waiting, in)
-	} else {
-		p.inserts = append(p.inserts, in)
-	}
+	p.inserts = append(p.inserts, in)
 }
 
 // insertAll puts the declarations where they belong.

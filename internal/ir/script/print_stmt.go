@@ -64,7 +64,6 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 	p.char('(')
 	top := p.top()
 	top.indent = indent + indentWidth
-	top.head = true
 	inlined := map[*ir.Buffer]bool{}
 	for i, v := range f.Params {
 		if i > 0 {
@@ -91,7 +90,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 		p.str(f.Ret.String())
 	}
 	p.str(":\n")
-	p.endHead()
+	p.top().start = len(p.out)
 	start := len(p.out)
 	if f.Attrs.Len() > 0 {
 		p.line(ir.Span{})
@@ -125,18 +124,6 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 	}
 	p.pop()
 	p.insertAll()
-}
-
-// endHead writes the declarations that waited for the end of a scope's head.
-func (p *printer) endHead() {
-	f := p.top()
-	f.head = false
-	f.start = len(p.out)
-	for _, in := range f.waiting {
-		in.at = f.start
-		p.inserts = append(p.inserts, in)
-	}
-	f.waiting = f.waiting[:0]
 }
 
 // onlyHandle reports that a parameter is mentioned as the handle of its buffer
@@ -481,7 +468,6 @@ func (p *printer) coversUses(s ir.Stmt, v *ir.Var) bool {
 func (p *printer) forStmt(s *ir.For) {
 	p.line(s.Org)
 	p.push(s, partBody, p.top().indent+indentWidth)
-	p.top().head = true
 	p.top().start = p.frames[len(p.frames)-2].start
 	depth := len(p.loops)
 	p.str("for ")
@@ -509,7 +495,7 @@ func (p *printer) forStmt(s *ir.For) {
 		p.str(" in T.grid(")
 		p.paste(heads)
 		p.str("):\n")
-		p.endHead()
+		p.top().start = len(p.out)
 		p.nestedBody(loop.Body)
 	} else {
 		p.loops = append(p.loops, s)
@@ -517,7 +503,7 @@ func (p *printer) forStmt(s *ir.For) {
 		p.str(" in ")
 		p.loopHead(s)
 		p.str(":\n")
-		p.endHead()
+		p.top().start = len(p.out)
 		p.nestedBody(s.Body)
 	}
 	p.loops = p.loops[:depth]

@@ -203,11 +203,13 @@ func (t *useTree) stmt(s ir.Stmt, node int32, branch bool) {
 	case *ir.For:
 		n := scope(s)
 		t.useVar(s.Var, n)
-		t.expr(s.Min, n)
-		t.expr(s.Extent, n)
-		t.expr(s.Step, n)
+		// The head is read before the loop's scope opens. (TVM's printer
+		// declares within the loop what only its head uses.)
+		t.expr(s.Min, node)
+		t.expr(s.Extent, node)
+		t.expr(s.Step, node)
 		if s.Annotations != nil {
-			t.attr(s.Annotations, n)
+			t.attr(s.Annotations, node)
 		}
 		t.stmt(s.Body, n, false)
 	case *ir.While:
