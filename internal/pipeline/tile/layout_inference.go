@@ -28,7 +28,8 @@ import (
 // that, from operator to operator. Free: operators that share fragments form
 // a component; each operator in turn is let to choose first, the others
 // follow, and the attempt with the fewest global memory accesses wins, then
-// the one with the fewest registers, then the first.
+// the one with the fewest registers, then the first. Shared tiles left without
+// a layout are swizzled where that saves bank conflicts.
 //
 //	x = T.alloc_fragment((16, 512))         layout_map: {x: thread j//4,
 //	T.copy(X[bx*16, 0], x)             ->     register i*4 + j%4}
@@ -57,6 +58,7 @@ func inferLayouts(ctx *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 	if err := in.run(lay); err != nil {
 		return nil, err
 	}
+	in.chooseBanks(f, lay)
 	return in.annotate(f.Body, lay), nil
 }
 
