@@ -59,7 +59,9 @@ func checkText(src *ir.Source, diags *diag.List) bool {
 	text := src.Text
 	at := func(i int) ir.Span { return ir.Span{Src: src, Pos: int32(i), End: int32(i + 1)} }
 	if len(text) > MaxSource {
-		diags.Errorf(ir.Span{Src: src}, "the text has %d bytes; at most %d are read", len(text), MaxSource)
+		// Point into the beginning alone: finding all lines would take long.
+		const beginning = 1 << 10
+		diags.Errorf(ir.Span{Src: ir.NewSource(src.Name, text[:beginning])}, "the text has %d bytes; at most %d are read", len(text), MaxSource)
 		return false
 	}
 	if i := strings.IndexByte(text, 0); i >= 0 {
