@@ -1,6 +1,8 @@
 package device
 
 import (
+	"strconv"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/pipeline"
@@ -55,11 +57,10 @@ func lowerHopper(_ *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
 				name = p.Name + "_desc"
 			}
 		}
-		if n := taken[name]; n > 0 {
-			taken[name]++
-			name = name + "_" + string(rune('0'+n%10))
-		} else {
-			taken[name] = 1
+		n := taken[name]
+		taken[name]++
+		if n > 0 {
+			name += "_" + strconv.Itoa(n)
 		}
 		v := ir.NewPointer(name, ir.DUInt8.WithLanes(128), "grid_constant")
 		all = append(all, tensorMap{c, v})
