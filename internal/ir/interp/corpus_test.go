@@ -145,7 +145,53 @@ func runState(t testing.TB, k *corpus.Kernel, mod *ir.IRModule, name string, opt
 	return o
 }
 
-// sweep runs one state of every kernel.
+// state is one point of a lowering: a module that can be run as a whole.
+type state struct {
+	path, pass string
+	mod        *ir.IRModule
+}
+
+// statesOf are the states of a lowering between its passes, the nested ones left out. From the
+// two Filters on, the device functions are joined with the host functions.
+func statesOf(t testing.TB, kernel, arch string) []state {
+	parse := func(p string) *ir.IRModule {
+		mod, err := script.ParseString(p, corpus.Text(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mod
+	}
+	nested := map[string]bool{}
+	for _, line := range strings.Split(corpus.Text(path.Join(kernel, arch, "nested.tsv")), "\n") {
+		idx, _, _ := strings.Cut(line, "\t")
+		nested[idx] = true
+	}
+	in := path.Join(kernel, arch, "input.tir")
+	list := []state{{in, "input", parse(in)}}
+	var host *ir.IRModule
+	for _, s := range corpus.States(kernel, arch) {
+		if nested[fmt.Sprint(s.Index)] {
+			continue
+		}
+		mod := parse(s.Path)
+		switch {
+		case s.Pass == "Filter" && host == nil:
+			host = mod
+			continue
+		case host != nil:
+			mod = join(host, mod)
+		}
+		list = append(list, state{s.Path, s.Pass, mod})
+	}
+	cg := path.Join(kernel, arch, "codegen_input.tir")
+	return append(list, state{cg, "codegen_input", join(host, parse(cg))})
+}
+
+func join(a, b *ir.IRModule) *ir.IRModule {
+	return &ir.IRModule{Funcs: append(append([]*ir.PrimFunc{}, a.Funcs...), b.Funcs...)}
+}
+
+// TestSweep runs chosen states of every kernel.
 func TestSweep(t *testing.T) {
 	sel := os.Getenv("INTERP_STATES") // e.g. sm_80/input.tir
 	only := os.Getenv("INTERP_KERNEL")
@@ -158,28 +204,11 @@ func TestSweep(t *testing.T) {
 		if !k.Has(arch) || only != "" && only != k.Name {
 			continue
 		}
-		var paths []string
-		if state == "all" {
-			paths = append(paths, path.Join(k.Name, arch, "input.tir"))
-			for _, s := range corpus.States(k.Name, arch) {
-				paths = append(paths, s.Path)
-			}
-		} else if strings.HasSuffix(state, ".tir") {
-			paths = append(paths, path.Join(k.Name, arch, state))
-		} else {
-			for _, s := range corpus.States(k.Name, arch) {
-				if s.Pass == state {
-					paths = append(paths, s.Path)
-				}
-			}
-		}
-		for _, p := range paths {
-			mod, err := script.ParseString(p, corpus.Text(p))
-			if err != nil {
-				t.Logf("%-60s PARSE %v", p, err)
+		for _, st := range statesOf(t, k.Name, arch) {
+			if state != "all" && state != path.Base(st.path) && state != st.pass {
 				continue
 			}
-			o := runState(t, &k, mod, p, interp.Options{Findings: os.Getenv("INTERP_FINDINGS") != ""})
+			o := runState(t, &k, st.mod, st.path, interp.Options{Findings: os.Getenv("INTERP_FINDINGS") != ""})
 			count[o.status]++
 			t.Logf("%-55s %-12s %6.2fs %s", o.path, o.status, o.took.Seconds(), o.why)
 		}

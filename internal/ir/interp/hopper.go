@@ -17,4 +17,7 @@ func (c *comp) barrierCopy(e *ir.Call, src, dst *region, bar ir.Attr) stmtFn {
 	c.cannot("barrier copy")
 	return nil
 }
-func (c *comp) packedTensorMap(name string, args []ir.Expr) stmtFn { c.cannot("tensor maps"); return nil }
+func (c *comp) packedTensorMap(name string, args []ir.Expr) stmtFn {
+	c.cannot("tensor maps")
+	return nil
+}

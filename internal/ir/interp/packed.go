@@ -51,7 +51,12 @@ func dlCode(t ir.DType) int64 {
 	case ir.Bool:
 		return 6
 	}
-	return int64(t.Code-ir.Float8E3M4) + 7
+	return dlNarrow[t.Code]
+}
+
+var dlNarrow = map[ir.TypeCode]int64{
+	ir.Float8E3M4: 7, ir.Float8E4M3: 8, ir.Float8E4M3B11FNUZ: 9, ir.Float8E4M3FN: 10, ir.Float8E4M3FNUZ: 11,
+	ir.Float8E5M2: 12, ir.Float8E5M2FNUZ: 13, ir.Float8E8M0FNU: 14, ir.Float6E2M3FN: 15, ir.Float6E3M2FN: 16, ir.Float4E2M1FN: 17,
 }
 
 // bindPacked calls a host function: its arguments are found by the names of the
