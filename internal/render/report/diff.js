@@ -328,6 +328,54 @@ function lineMap(a, b) {
     i = i2;
     j = j2;
   }
+  if (MAPS.size > 40) MAPS.clear(); // each is as long as its states
   MAPS.set(key, m);
   return m;
+}
+
+// storedOps are the changes from state a to its child b as the file has them.
+function storedOps(b) {
+  const o = STATES[b].o, out = [];
+  let i = 0, at = 0, n = 0;
+  while (i < o.length) {
+    at += o[i];
+    n += o[i];
+    let count = 0;
+    const drop = o[i + 1], runs = o[i + 2];
+    i += 3;
+    for (let r = 0; r < runs; r++, i += 2) count += o[i + 1];
+    out.push([at, at + drop, n, n + count]);
+    at += drop;
+    n += count;
+  }
+  return out;
+}
+
+// mapLines follows some lines of state a into b; the result is the lines there, and whether all of
+// them are sure. Lines that the file itself says were kept need no comparison.
+function mapLines(a, b, lines) {
+  if (!lines.length) return [[], true];
+  const down = STATES[b].p === a, up = STATES[a].p === b;
+  if (down || up) {
+    const ops = storedOps(down ? b : a);
+    const [s, e, t] = down ? [0, 1, 3] : [2, 3, 1];
+    let k = 0, shift = 0;
+    const out = [];
+    for (const l of lines) {
+      while (k < ops.length && ops[k][e] <= l) {
+        shift = ops[k][t] - ops[k][e];
+        k++;
+      }
+      if (k < ops.length && l >= ops[k][s]) break;
+      out.push(l + shift);
+    }
+    if (out.length === lines.length) return [out, true];
+  }
+  const m = lineMap(a, b), set = new Set();
+  let sure = true;
+  for (const l of lines) {
+    for (let q = m.lo[l]; q < m.hi[l]; q++) set.add(q);
+    if (!m.sure[l]) sure = false;
+  }
+  return [[...set].sort((x, y) => x - y), sure];
 }

@@ -14,11 +14,11 @@ function hitsOf(name, loose) {
   return h;
 }
 
-const hitLines = (k, h) => {
-  const out = [];
-  ids(k).forEach((id, i) => { if (h[id]) out.push(i); });
+function hitLines(k, h) {
+  const out = [], a = ids(k);
+  for (let i = 0; i < a.length; i++) if (h[a[i]]) out.push(i);
   return out;
-};
+}
 
 const ranges = (lines) => {
   const out = [];
@@ -43,17 +43,24 @@ function followName(name) {
   const h = hitsOf(F.loose ? base(name) : name, F.loose);
   if (F.loose) F.name = base(name);
   const steps = [];
+  // The state before a pass is nearly always the one after the pass before it.
+  let lastState = -1, lastHits = null;
+  const hits = (k) => {
+    if (k === lastState) return lastHits;
+    lastState = k;
+    return (lastHits = hitLines(k, h));
+  };
   let quietRun = 0, first = null;
   const flush = () => { if (quietRun) steps.push({ quiet: quietRun }); quietRun = 0; };
   for (const e of outer()) {
     if (e.b >= 0 && !first) {
-      first = { e, side: "a", st: e.b, lines: hitLines(e.b, h), what: "input" };
+      first = { e, side: "a", st: e.b, lines: hits(e.b), what: "input" };
       steps.push(first);
     }
     if (e.a < 0 || e.b < 0) continue;
-    const before = hitLines(e.b, h), after = hitLines(e.a, h);
-    const bag = (k, ls) => ls.map((l) => ids(k)[l]).sort((x, y) => x - y).join();
-    if (!isCuda(e) && (!before.length && !after.length || bag(e.b, before) === bag(e.a, after))) { quietRun++; continue; }
+    const before = hits(e.b), after = hits(e.a);
+    const same = before.length === after.length && before.every((l, i) => ids(e.b)[l] === ids(e.a)[after[i]]);
+    if (!isCuda(e) && same) { quietRun++; continue; }
     flush();
     const what = isCuda(e) ? "cuda" : !before.length ? "appears" : !after.length ? "gone" : "changes";
     steps.push({ e, side: after.length ? "b" : "a", st: after.length ? e.a : e.b, lines: after.length ? after : before, what, delta: after.length - before.length });
@@ -137,14 +144,9 @@ function followLine(k, line, side) {
     states[at].lines = [line];
     states[at].sure = true;
     const go = (i, j) => {
-      const m = lineMap(states[i].st, states[j].st), set = new Set();
-      let sure = states[i].sure;
-      for (const l of states[i].lines) {
-        for (let q = m.lo[l]; q < m.hi[l]; q++) set.add(q);
-        if (!m.sure[l]) sure = false;
-      }
-      states[j].lines = [...set].sort((x, y) => x - y).slice(0, 200);
-      states[j].sure = sure;
+      const [lines, sure] = mapLines(states[i].st, states[j].st, states[i].lines);
+      states[j].lines = lines.slice(0, 200);
+      states[j].sure = states[i].sure && sure;
     };
     for (let i = at; i + 1 < states.length; i++) go(i, i + 1);
     for (let i = at; i > 0; i--) go(i, i - 1);
