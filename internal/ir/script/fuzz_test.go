@@ -74,7 +74,7 @@ func checkTrip(t *testing.T, text string) (read bool) {
 }
 
 // mutations is how many damaged texts TestMutations tries.
-var mutations = flag.Int("mutations", 4000, "damaged texts to try")
+var mutations = flag.Int("mutations", 1500, "damaged texts to try")
 
 var mutationSeed = flag.Int("mutation-seed", 2, "seed of the damage")
 

@@ -10,23 +10,51 @@ import (
 )
 
 // Options say how to read. The zero value is ready to use.
-type Options struct{}
+type Options struct {
+	// Old reads the older dialect (tvm.script.tir, see the package comment)
+	// even if no import in the text says so.
+	Old bool
+}
 
 // Parse reads a module, or functions by themselves. When the diagnostics hold
 // an error the module is nil.
-func Parse(src *ir.Source, _ Options) (*ir.IRModule, *diag.List) {
+func Parse(src *ir.Source, o Options) (*ir.IRModule, *diag.List) {
 	diags := &diag.List{}
 	file := syntax.Parse(src, diags)
 	if file == nil || diags.HasErrors() {
 		return nil, diags // what a half-read text means is not worth saying
 	}
 	b := newBuilder(file, diags)
+	b.old = o.Old
 	m := b.module()
 	if diags.HasErrors() {
 		return nil, diags
 	}
 	return m, diags
 }
+
+// LostComments are the comments of a text that printing it does not bring
+// back: all but the heading, the root block's and the note on metadata.
+func LostComments(src *ir.Source) []ir.Span {
+	file := syntax.Parse(src, &diag.List{})
+	if file == nil {
+		return nil
+	}
+	var lost []ir.Span
+	for _, c := range file.Comments {
+		switch {
+		case strings.HasPrefix(c.Text, importComment), isRootComment(c.Text), c.Text == metadataNote:
+		default:
+			lost = append(lost, file.Span(c.Loc))
+		}
+	}
+	return lost
+}
+
+const (
+	importComment = "# from tvm.script import "
+	metadataNote  = "# Metadata omitted. Use show_meta=True in script() method to show it."
+)
 
 // ParseString reads a module from a text in memory.
 func ParseString(name, text string) (*ir.IRModule, error) {
@@ -132,8 +160,8 @@ func (b *builder) span(n syntax.Node) ir.Span { return b.file.SpanOf(n) }
 // module reads the whole file.
 func (b *builder) module() *ir.IRModule {
 	for _, c := range b.file.Comments {
-		if strings.HasPrefix(c.Text, "# from tvm.script import ") {
-			b.importDialect(strings.TrimPrefix(c.Text, "# from tvm.script import "))
+		if s, ok := strings.CutPrefix(c.Text, importComment); ok {
+			b.importDialect(s)
 		}
 	}
 	m := &ir.IRModule{Bare: true}

@@ -642,6 +642,6 @@ func (p *printer) finish() {
 	}
 	p.out = append(p.out[:n], '\n')
 	if p.hidden {
-		p.str("\n# Metadata omitted. Use show_meta=True in script() method to show it.\n")
+		p.str("\n" + metadataNote + "\n")
 	}
 }
