@@ -22,5 +22,8 @@
 // Every case also checks that the pass is well behaved: the result is well
 // formed (ir.Verify), prints and parses back, keeps the origin of every
 // statement, does not change its input, is the same when the pass runs again
-// on the same input, and is the same pointer when nothing changed.
+// on the same input, and is the same pointer when nothing changed. Where the
+// interpreter can run the case, input and result must compute the same arrays;
+// a case for which that is not so by intention (an access out of bounds, which
+// the input leaves undefined) says "results: differ" in its comment.
 package passtest
