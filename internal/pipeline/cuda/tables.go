@@ -17,6 +17,9 @@ import (
 // table of the newer one.
 var (
 	lowerAndLegalize = []pipeline.Entry{
+		{Pass: legalize.NestedLoopChecker, Phase: phaseUnscoped, Optional: true},
+		{Pass: legalize.FragmentLoopChecker, Phase: phaseUnscoped, Optional: true},
+		{Pass: legalize.TileOpChecker, Phase: phaseUnscoped, Optional: true},
 		{Pass: legalize.BindTarget},
 		{Pass: legalize.MaterializeKernelLaunch},
 		{Pass: legalize.AddWrapperForSingleBufStore},
@@ -25,6 +28,7 @@ var (
 		{Pass: expr.Simplify, Optional: true},
 		{Pass: tile.CanonicalizeLegacyReducer},
 		{Pass: tile.VerifyReducerEpoch},
+		{Pass: legalize.VerifyBufferInit, Optional: true},
 		{Pass: legalize.IfStmtBinding, Optional: true},
 		{Pass: loop.UnrollLoop, Optional: true},
 		{Pass: expr.Simplify, Optional: true},
@@ -34,6 +38,7 @@ var (
 		{Pass: tile.VerifyReducerConsumed},
 		{Pass: memory.LowerL2Persistent},
 		{Pass: expr.DecoupleTypeCast, Optional: true},
+		{Pass: legalize.LegalizeVectorizedLoop},
 		{Pass: legalize.LegalizeSafeMemoryAccess},
 		{Pass: legalize.LowerAccessPtr},
 		{Pass: expr.Simplify, Optional: true},
@@ -41,6 +46,7 @@ var (
 	}
 	optimizeForTarget = []pipeline.Entry{
 		{Pass: memory.PlanAndUpdateBufferAllocationLocation},
+		{Pass: memory.LowerSharedBarrier},
 		{Pass: memory.HoistGlobalBufferAllocations},
 		{Pass: memory.LowerOpaqueBlock},
 		{Pass: expr.Simplify, Optional: true},
@@ -53,6 +59,9 @@ var (
 		{Pass: loop.LoopUnswitching, Optional: true},
 		{Pass: loop.UnrollLoop, Optional: true},
 		{Pass: expr.RenormalizeSplitPattern, Optional: true},
+		{Pass: expr.Simplify, Optional: true},
+		{Pass: loop.RemoveNoOp, Optional: true},
+		{Pass: loop.HoistIfThenElse, Optional: true},
 		{Pass: expr.Simplify, Optional: true},
 		{Pass: loop.RemoveNoOp, Optional: true},
 		{Pass: legalize.VerifyMemory},
@@ -93,6 +102,11 @@ var orders = []struct {
 	{legalize.BindTarget, tile.LayoutInference, "layouts depend on what the target's instructions want"},
 	{legalize.MaterializeKernelLaunch, tile.LayoutInference, "the thread range of a fragment is the launch's"},
 	{legalize.LegalizeNegativeIndex, tile.LowerTileOp, "an offset added to a negative index hides it"},
+	{legalize.FragmentLoopChecker, tile.LayoutInference, "loops it refuses have no layout"},
+	{legalize.VerifyBufferInit, tile.LowerTileOp, "what an operator reads and writes is plain before it is expanded"},
+	{expr.DecoupleTypeCast, legalize.LegalizeVectorizedLoop, "casts taken out of a loop leave wider accesses"},
+	{memory.LowerSharedBarrier, memory.LowerOpaqueBlock, "the arrivals a barrier expects stand on its block"},
+	{loop.VectorizeLoop, loop.HoistIfThenElse, "lanes are decided within the loop"},
 	{tile.LayoutInference, tile.LowerTileOp, "operators are expanded by the layouts found"},
 	{tile.LowerTileOp, legalize.LegalizeSafeMemoryAccess, "bounds are checked on the accesses themselves"},
 	{legalize.LegalizeSafeMemoryAccess, memory.FlattenBuffer, "a flat index no longer shows which dimension it leaves"},
