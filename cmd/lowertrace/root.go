@@ -30,6 +30,7 @@ func newRootCmd(d *driver.Deps) *cobra.Command {
 	s.addGlobalFlags(root)
 	root.AddCommand(
 		newRunCmd(d, s, driver.Run),
+		newBuildCmd(d, s, driver.Build),
 		newDiffCmd(d, s, driver.Diff),
 		newShowCmd(d, s, driver.Show),
 		newReportCmd(d, s, driver.Report),

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"lowertrace/internal/driver"
+)
+
+func newBuildCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.BuildOptions) error) *cobra.Command {
+	var o driver.BuildOptions
+	cmd := &cobra.Command{
+		Use:   "build [FILE] -o DIR",
+		Short: "Lower and compile a kernel into a folder that Python can launch",
+		Long: `Lower a kernel, compile it with NVRTC and write a folder: kernel.cu, the cubin
+and PTX, launch.json, and launcher.py, which launches it on torch tensors with
+nothing but the CUDA driver. No GPU is needed to build.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.load(cmd); err != nil {
+				return err
+			}
+			o.Files = args
+			o.TraceDir = s.str("trace-dir")
+			o.Target, o.TargetFromFlag, o.Arch = s.str("target"), s.fromFlag("target"), s.str("arch")
+			o.Pipeline, o.PassConfig = s.str("pipeline"), s.list("pass-config")
+			return run(d, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&o.Output, "output", "o", "", "folder to write")
+	must(cmd.MarkFlagRequired("output"))
+	s.addFlags(f, "target", "arch", "pipeline", "pass-config")
+	f.StringVar(&o.NVRTC, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
+	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
+	return cmd
+}

@@ -1,0 +1,205 @@
+package driver
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"lowertrace/internal/gpu"
+	"lowertrace/internal/launch"
+	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/cuda"
+)
+
+// BuildOptions are what `build` was asked for.
+type BuildOptions struct {
+	RunOptions
+	Output string // folder
+	NVRTC  string // library or folder; "": look in the usual places
+}
+
+//go:embed launcher/launcher.py
+var launcherSource []byte
+
+// Names of the files `build` writes.
+const (
+	kernelSource = "kernel.cu"
+	kernelCubin  = "kernel.cubin"
+	kernelPTX    = "kernel.ptx"
+	launchJSON   = "launch.json"
+	launcherPy   = "launcher.py"
+)
+
+// Build lowers and compiles a kernel into a folder: source, cubin, PTX, launch
+// description, and a launcher for Python. It needs no GPU.
+func Build(d *Deps, o BuildOptions) error {
+	file := ""
+	if len(o.Files) > 0 {
+		file = o.Files[0]
+	}
+	in, err := d.readKernel(file, o.TraceDir)
+	if err != nil {
+		return err
+	}
+	jobs, err := d.plan(in, o.RunOptions)
+	if err != nil {
+		return err
+	}
+	if len(jobs) != 1 {
+		return Usagef("build takes one target, got %s", o.Target)
+	}
+	j := jobs[0]
+	nvrtc, err := d.openNVRTC(o.NVRTC)
+	if err != nil {
+		return err
+	}
+	out, err := d.lowerOnly(j)
+	if err != nil {
+		return err
+	}
+	obj, err := d.compile(nvrtc, j, out, out.Source)
+	if err != nil {
+		return err
+	}
+	spec, err := launch.Parse(out.Launch)
+	if err != nil {
+		return Failf("%v", err)
+	}
+	spec.Source, spec.Cubin = kernelSource, kernelCubin
+	if len(obj.PTX) > 0 {
+		spec.PTX = kernelPTX
+	}
+	addResources(spec, obj)
+	js, err := spec.Format()
+	if err != nil {
+		return Failf("%v", err)
+	}
+	if err := os.MkdirAll(o.Output, 0o755); err != nil {
+		return openError(o.Output, err)
+	}
+	files := []struct {
+		name string
+		data []byte
+	}{
+		{kernelSource, []byte(out.Source)}, {kernelCubin, obj.Cubin}, {kernelPTX, obj.PTX},
+		{launchJSON, js}, {launcherPy, launcherSource},
+	}
+	for _, f := range files {
+		if f.data == nil {
+			continue
+		}
+		path := filepath.Join(o.Output, f.name)
+		if err := writeFile(path, func(w *os.File) error { _, err := w.Write(f.data); return err }); err != nil {
+			return err
+		}
+		fmt.Fprintln(d.Stdout, path)
+	}
+	for _, k := range obj.Kernels {
+		fmt.Fprintln(d.Stderr, kernelLine(obj.Arch, spec, k))
+	}
+	return nil
+}
+
+// openNVRTC opens the compiler, or says how to get it.
+func (d *Deps) openNVRTC(path string) (*gpu.NVRTC, error) {
+	f := gpu.NewFinder()
+	f.NVRTC = path
+	n, err := gpu.OpenNVRTC(f)
+	if err != nil {
+		return nil, &ExitError{ExitUsage, err}
+	}
+	return n, nil
+}
+
+// lowerOnly lowers without a trace.
+func (d *Deps) lowerOnly(j *job) (*pipeline.Output, error) {
+	c := &pipeline.Context{Target: j.target, Options: j.config, Select: selection(j.opts), VerifyEach: j.opts.VerifyEach}
+	m, err := j.pipe.Run(c, j.in.mod)
+	if err != nil {
+		return nil, d.passFailed(err)
+	}
+	out, err := j.pipe.Codegen()(c, m)
+	if err != nil {
+		return nil, d.passFailed(err)
+	}
+	return out, nil
+}
+
+// compileArch is what a job is compiled for.
+func (j *job) compileArch() string {
+	if j.opts.Arch != "" {
+		return j.opts.Arch
+	}
+	return j.target.Arch
+}
+
+// compile compiles source, which is out's or an edit of it. Errors are told
+// with the line of the source and, where it is the generated one, the
+// kernel's line it came from.
+func (d *Deps) compile(n *gpu.NVRTC, j *job, out *pipeline.Output, source string) (*gpu.Object, error) {
+	obj, err := n.Compile(source, gpu.CompileOptions{Arch: j.compileArch(), Name: kernelSource})
+	var ce *gpu.CompileError
+	var ae *gpu.ArchError
+	switch {
+	case errors.As(err, &ae):
+		return nil, Usagef("%v%s", err, DidYouMean(j.compileArch(), cuda.TargetNames()))
+	case errors.As(err, &ce):
+		for _, m := range ce.Messages {
+			fmt.Fprintln(d.Stderr, m)
+			if m.Line > 0 && source == out.Source && m.Line <= len(out.Origins) && out.Origins[m.Line-1].IsValid() {
+				fmt.Fprintf(d.Stderr, "    from %s\n", out.Origins[m.Line-1])
+			}
+		}
+		if len(ce.Messages) == 0 {
+			return nil, Failf("%v\n%s", err, ce.Log)
+		}
+		return nil, reported(ExitFailed)
+	case err != nil:
+		return nil, Failf("%v", err)
+	}
+	return obj, nil
+}
+
+func addResources(s *launch.Spec, obj *gpu.Object) {
+	for i := range s.Launches {
+		for _, k := range obj.Kernels {
+			if k.Name == s.Launches[i].Kernel {
+				s.Launches[i].Resources = &launch.Resources{Regs: k.Registers, Stack: k.Stack, SpillSt: k.SpillStores, SpillLd: k.SpillLoads, StaticSMem: k.Shared}
+			}
+		}
+	}
+}
+
+// kernelLine says what a compiled kernel uses, and how many fit an SM.
+func kernelLine(arch string, s *launch.Spec, k gpu.Kernel) string {
+	text := fmt.Sprintf("%s: %s, %d registers, %d bytes of stack", k.Name, arch, k.Registers, k.Stack)
+	if k.Spills {
+		text += fmt.Sprintf(", spills %d/%d bytes", k.SpillStores, k.SpillLoads)
+	}
+	for _, l := range s.Launches {
+		if l.Kernel != k.Name {
+			continue
+		}
+		smem, err := l.SMem.Eval(nil)
+		if err != nil {
+			break
+		}
+		text += fmt.Sprintf(", %d bytes of shared memory", smem+int64(k.Shared))
+		threads := int64(1)
+		for _, b := range l.Block {
+			n, err := b.Eval(nil)
+			if err != nil {
+				return text
+			}
+			threads *= n
+		}
+		if sm, ok := gpu.LookupSM(arch); ok {
+			o := sm.Occupancy(int(threads), k.Registers, int(smem)+k.Shared)
+			text += fmt.Sprintf(", %d blocks per SM (%.0f %% of warps, limit: %v)", o.Blocks, o.Percent, o.Limits)
+		}
+		break
+	}
+	return text
+}
