@@ -107,7 +107,7 @@ func (p *parser) advance() {
 }
 
 // loc is the range from a position to the end of the last token read.
-func (p *parser) loc(pos int32) Loc { return Loc{pos, p.prevEnd} }
+func (p *parser) loc(pos int32) Loc { return Loc{pos, max(pos, p.prevEnd)} }
 
 func (p *parser) got(k tokenKind) bool {
 	if p.tok.kind == k {
