@@ -108,9 +108,12 @@ func (c *comp) parallel(s *ir.For) stmtFn {
 func (c *comp) accumulates(body ir.Stmt) bool {
 	hit := false
 	ir.Walk(body, func(s ir.Stmt) bool {
-		if st, ok := s.(*ir.BufferStore); ok {
-			_, isRed := c.reds[st.Buffer.Data]
+		switch s := s.(type) {
+		case *ir.BufferStore:
+			_, isRed := c.reds[s.Buffer.Data]
 			hit = hit || isRed
+		case *ir.AttrStmt: // a contribution, once the reducer is a fragment
+			hit = hit || s.Key == "tl.parallel_multiplicity"
 		}
 		return !hit
 	})

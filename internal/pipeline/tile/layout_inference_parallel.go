@@ -52,16 +52,16 @@ func (in *inferer) inferNest(op *inferOp, lv level, lay *layouts) ([]update, err
 		}
 		part, op.src = f, src.buf
 	case lv == free:
-		var follows *layout.Frag
-		var followErr error
-		if read != nil && follow {
-			follows, followErr = n.fromBuffer(read, lay.frags[read.buf])
-		}
 		plan, err := in.plan(op, lay)
 		if err != nil {
 			return nil, pipeline.Errorf(n.root.Org, "%v", err)
 		}
 		part, planned = plan, true
+		var follows *layout.Frag
+		var followErr error
+		if read != nil && follow && !in.planServes(op, plan, lay.frags[read.buf], lay) {
+			follows, followErr = n.fromBuffer(read, lay.frags[read.buf])
+		}
 		if follows != nil && followErr == nil && !in.preferPlan(op, follows, plan, lay) {
 			part, planned, op.src = follows, false, read.buf
 		}
@@ -302,22 +302,32 @@ func (n *nest) width(lay *layouts, e env) int64 {
 	return n.widest
 }
 
+// planServes reports that a plan is sure to be preferred to following a tile
+// that all threads hold: it is valid and needs no register number that depends
+// on the thread. The other partition, of all iterations on all threads, need
+// not be made then.
+func (in *inferer) planServes(op *inferOp, plan, read *layout.Frag, lay *layouts) bool {
+	return read.IsFullyReplicated() && op.valid(plan, lay) && !(op.nest.storesShared && in.threadIndexed(op, plan, lay))
+}
+
+// valid reports a partition that agrees with the known layouts.
+func (op *inferOp) valid(part *layout.Frag, lay *layouts) bool {
+	if _, err := part.Inverse(); err != nil {
+		return false
+	}
+	for _, a := range op.nest.frags {
+		if f := lay.frags[a.buf]; f != nil && !a.allowed(part, f) {
+			return false
+		}
+	}
+	return true
+}
+
 // preferPlan chooses between a partition that follows a tile that is read and
 // a planned one.
 func (in *inferer) preferPlan(op *inferOp, follows, plan *layout.Frag, lay *layouts) bool {
 	n := op.nest
-	valid := func(part *layout.Frag) bool {
-		if _, err := part.Inverse(); err != nil {
-			return false
-		}
-		for _, a := range n.frags {
-			if f := lay.frags[a.buf]; f != nil && !a.allowed(part, f) {
-				return false
-			}
-		}
-		return true
-	}
-	okFollows, okPlan := valid(follows), valid(plan)
+	okFollows, okPlan := op.valid(follows, lay), op.valid(plan, lay)
 	if okFollows != okPlan {
 		return okPlan
 	}
