@@ -35,11 +35,35 @@ var (
 
 func filter(keep func(*ir.PrimFunc) bool) func(*pipeline.Context, *ir.IRModule) (*ir.IRModule, error) {
 	return func(_ *pipeline.Context, m *ir.IRModule) (*ir.IRModule, error) {
-		return m.MapFuncs(func(f *ir.PrimFunc) (*ir.PrimFunc, error) {
+		out, err := m.MapFuncs(func(f *ir.PrimFunc) (*ir.PrimFunc, error) {
 			if keep(f) {
 				return f, nil
 			}
 			return nil, nil
 		})
+		if err != nil || out == m {
+			return out, err
+		}
+		for _, f := range out.Funcs {
+			if err := callsWithin(out, f); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
 	}
+}
+
+// callsWithin reports a call of a function that a module does not have.
+func callsWithin(m *ir.IRModule, f *ir.PrimFunc) error {
+	var err error
+	ir.Walk(f.Body, func(s ir.Stmt) bool {
+		ir.StmtExprs(s, func(e ir.Expr) bool {
+			if c, ok := e.(*ir.Call); ok && c.Global != "" && m.Func(c.Global) == nil && err == nil {
+				err = pipeline.Errorf(s.Origin(), "%s still calls %s, which is on the other side: LowerDeviceKernelLaunch must run first", f.Name, c.Global)
+			}
+			return true
+		})
+		return err == nil
+	})
+	return err
 }
