@@ -385,6 +385,20 @@ func TestBrowserGEMM(t *testing.T) {
 	p.key("g")
 	p.wantText("#head", "Source")
 
+	// The outline names what the state consists of, and leads there.
+	p.open("#pass=22")
+	p.key("o")
+	p.wantText("#outbody .buf", "A: float16[256, 256]")
+	p.want(p.count("#outbody .loop")+" > 3", "true")
+	p.want(p.count("#outbody .new")+" > 0", "true")
+	p.click("#outbody .loop button")
+	p.wantText("#diff .r.sel", "for ")
+	p.key("G")
+	p.wantText("#outhead", "CUDA")
+	p.wantText("#outbody .fn", "gemm_f16_kernel")
+	p.key(kb.Escape)
+	p.want(`document.getElementById("outline").hidden`, "true")
+
 	// The minimap goes where it is clicked.
 	p.str(`(() => { const c = document.getElementById("map"), r = c.getBoundingClientRect();
 		c.dispatchEvent(new MouseEvent("click", {clientX: r.right - 2, clientY: r.top + 5, bubbles: true})) })()`)

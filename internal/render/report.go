@@ -65,6 +65,9 @@ var jsList string
 //go:embed report/follow.js
 var jsFollow string
 
+//go:embed report/outline.js
+var jsOutline string
+
 //go:embed report/panels.js
 var jsPanels string
 
@@ -220,7 +223,7 @@ func viewer(title string) []byte {
 			b.WriteString(pageCSS)
 		case "program":
 			b.WriteString("\"use strict\";(()=>{\n")
-			for _, js := range []string{jsData, jsDiff, jsSyntax, jsRows, jsView, jsList, jsFollow, jsPanels, jsApp} {
+			for _, js := range []string{jsData, jsDiff, jsSyntax, jsRows, jsView, jsList, jsFollow, jsOutline, jsPanels, jsApp} {
 				b.WriteString(js)
 			}
 			b.WriteString("})();\n")

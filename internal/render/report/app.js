@@ -49,6 +49,7 @@ function route(q) {
   else if (V.sel) { V.sel = null; redraw(); }
   drawHead();
   showBar();
+  drawOutline();
   markCurrent();
   drawMap();
   $("prev").disabled = !stepEntry(-1, true);
@@ -90,6 +91,7 @@ const HELP = [
   ["v", "follow a name"],
   ["Enter", "follow the line under the cursor"],
   ["↑ / ↓", "move the cursor (in the comparison)"],
+  ["o", "outline: functions, buffers, loops, operators"],
   ["u", "side by side or unified"],
   ["w", "wrap long lines"],
   ["s", "ignore white space"],
@@ -222,6 +224,7 @@ function onKey(ev) {
     }
     else if (document.body.classList.contains("drawer")) drawer(false);
     else if (!$("follow").hidden) leaveFollow();
+    else if (OUTLINE.open) toggleOutline();
     else return;
     ev.preventDefault();
     return;
@@ -278,6 +281,7 @@ function onKey(ev) {
     "/": () => { $("q").focus(); $("q").select(); },
     f: () => { if (innerWidth < 900) drawer(true); $("filter").focus(); },
     v: () => { $("follow").hidden = false; document.body.classList.add("following"); $("followname").focus(); },
+    o: toggleOutline,
     u: () => setOption("split", !OPT.split), w: () => setOption("wrap", !OPT.wrap),
     s: () => setOption("space", !OPT.space), r: () => setOption("names", !OPT.names), h: () => setOption("host", !OPT.host),
     E: expandAll, F7: alignKey, c: () => openDialog("compare"), i: () => openDialog("details"),
@@ -403,6 +407,14 @@ function start() {
     if (!b || +b.dataset.n < 0) return;
     const e = ENTRIES[+b.dataset.n], line = +b.dataset.l + 1;
     go(F.name ? { pass: e.key, follow: F.name, side: b.dataset.s, at: line } : { pass: e.key, side: b.dataset.s, line });
+  });
+  $("outbtn").addEventListener("click", toggleOutline);
+  $("outclose").addEventListener("click", toggleOutline);
+  $("outbody").addEventListener("click", (ev) => {
+    const b = ev.target.closest("button[data-l]");
+    if (!b) return;
+    // The outline stays: the line is shown, not followed.
+    selectLine(b.dataset.s, +b.dataset.l);
   });
   $("hs").addEventListener("scroll", () => document.documentElement.style.setProperty("--sx", -$("hs").scrollLeft + "px"));
   $("diff").addEventListener("wheel", (ev) => {

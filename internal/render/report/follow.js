@@ -205,6 +205,10 @@ function drawFollow(d) {
     loose + note + curve + src +
     `<h3>Through the passes</h3>` +
     (shown.length ? `<ol class="steps">${d.steps.map(step).join("")}</ol>` : `<p class="empty">It occurs nowhere.</p>`);
+  if (OUTLINE.open) {
+    OUTLINE.open = false;
+    drawOutline();
+  }
   $("follow").hidden = false;
   document.body.classList.add("following");
   $("followname").value = F.name;
