@@ -48,7 +48,8 @@ type Name struct {
 	ID string
 }
 
-// Num is a number as it is spelt; see Int and Float.
+// Num is a number as it is spelt; see Int and Float. Imaginary numbers (1j)
+// are floats.
 type Num struct {
 	Loc
 	Text    string
@@ -483,6 +484,23 @@ type Try struct {
 	Finally  []Stmt
 }
 
+// Case is case Pattern if Guard; Guard may be nil. Patterns are kept as the
+// expressions they look like.
+type Case struct {
+	Loc
+	Pattern Expr
+	As      string // name after the pattern, empty if there is none
+	Guard   Expr
+	Body    []Stmt
+}
+
+// Match is a match statement.
+type Match struct {
+	Loc
+	Subject Expr
+	Cases   []Case
+}
+
 // SimpleKind is a statement that consists of a keyword.
 type SimpleKind uint8
 
@@ -517,4 +535,5 @@ func (*Global) stmt()     {}
 func (*Delete) stmt()     {}
 func (*Raise) stmt()      {}
 func (*Try) stmt()        {}
+func (*Match) stmt()      {}
 func (*Simple) stmt()     {}

@@ -133,7 +133,10 @@ func (p *parser) expr() Expr {
 		return p.yield()
 	}
 	x := p.binary(precOr)
-	if p.tok.kind != kwIf {
+	if p.inPattern && len(p.brackets) > 0 {
+		p.asName() // (A() as a, b): the name of a part is not kept
+	}
+	if p.tok.kind != kwIf || p.inPattern {
 		return x
 	}
 	h := p.height

@@ -479,6 +479,10 @@ func (l *lexer) number(text string) token {
 			}
 		}
 	}
+	if i < len(text) && text[i]|0x20 == 'j' && (i+1 == len(text) || class[text[i+1]] == 0) {
+		i++
+		return l.tok(tFloat, i-l.pos) // imaginary
+	}
 	if i < len(text) && class[text[i]]&cLetter != 0 {
 		start := l.pos
 		for i < len(text) && class[text[i]] != 0 {
@@ -501,7 +505,7 @@ func (l *lexer) str(text string, q int, format bool) token {
 	for i < len(text) {
 		switch c := text[i]; {
 		case c == '\\':
-			i += 2
+			i += escapeLen(text, i, format)
 			continue
 		case c == '\n' && !triple:
 			return l.unterminated(q, i)
@@ -525,6 +529,23 @@ func (l *lexer) str(text string, q int, format bool) token {
 func (l *lexer) unterminated(q, end int) token {
 	l.errorf(l.pos, q+1, "string is not terminated")
 	return l.tok(tBad, min(end, len(l.text))-l.pos)
+}
+
+// escapeLen is the length of what the backslash at i belongs to, as far as
+// finding the end of a literal goes. In formatted strings \{ is a backslash
+// before a field, and \N{..} is no field.
+func escapeLen(text string, i int, format bool) int {
+	if format && i+1 < len(text) {
+		switch text[i+1] {
+		case '{', '}':
+			return 1
+		case 'N':
+			if end := strings.IndexAny(text[i:], "}\"'\n"); end > 2 && text[i+2] == '{' && text[i+end] == '}' {
+				return end + 1
+			}
+		}
+	}
+	return 2
 }
 
 // skipField is the offset after the replacement field of a formatted string

@@ -5,11 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"lowertrace/internal/diag"
 )
-
-func discard() *diag.List { return &diag.List{} }
 
 // Int is an integer literal's value. It is false for floats and for values
 // that do not fit 64 bits; values from 2^63 on come out as their bit pattern
@@ -49,7 +45,8 @@ func pythonInt(s string) string {
 	return s
 }
 
-// Float is a number's value, integers included.
+// Float is a number's value, integers included. It is false for imaginary
+// numbers.
 func (n *Num) Float() (float64, bool) {
 	s := strings.ReplaceAll(n.Text, "_", "")
 	if !n.IsFloat {
@@ -185,7 +182,7 @@ func (p *parser) unescape(lo, hi int, raw, bytes bool) string {
 			if c == 'U' {
 				n = 8
 			}
-			if v, ok := hexDigits(s, i, n); ok && utf8.ValidRune(rune(v)) {
+			if v, ok := hexDigits(s, i, n); ok && v <= utf8.MaxRune { // surrogates become U+FFFD
 				b.WriteRune(rune(v))
 				i += n
 				continue
@@ -234,7 +231,7 @@ func (p *parser) fstring(loc Loc, lo, hi int, raw bool) Expr {
 	for i := lo; i < hi; {
 		switch p.text[i] {
 		case '\\':
-			i += 2
+			i += escapeLen(p.text[:hi], i, true)
 			continue
 		case '{':
 			if i+1 < hi && p.text[i+1] == '{' {

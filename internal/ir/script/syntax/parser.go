@@ -86,13 +86,14 @@ func checkText(src *ir.Source, diags *diag.List) bool {
 
 type parser struct {
 	lexer
-	tok     token
-	prevEnd int32 // end of the token before tok
-	nesting int
-	height  int  // height of the expression last returned
-	failed  bool // within a statement: a mistake was reported, say no more
-	skipped bool // the line before could not be read
-	inFor   int  // reading the target of a for: `in` ends an expression
+	tok       token
+	prevEnd   int32 // end of the token before tok
+	nesting   int
+	height    int  // height of the expression last returned
+	failed    bool // within a statement: a mistake was reported, say no more
+	skipped   bool // the line before could not be read
+	inPattern bool // reading a pattern: `if` ends it, `as` names a part
+	inFor     int  // reading the target of a for: `in` ends an expression
 
 	exprs []Expr // stack for lists under construction
 	mem   arena

@@ -1,5 +1,11 @@
 package syntax
 
+import (
+	"slices"
+
+	"lowertrace/internal/diag"
+)
+
 // statement reads one line of simple statements or one compound statement.
 func (p *parser) statement(out *[]Stmt) {
 	p.failed = false
@@ -42,9 +48,70 @@ func (p *parser) statement(out *[]Stmt) {
 		*out = append(*out, p.tryStmt())
 	case kwAsync:
 		p.async(out)
+	case tName:
+		if p.text[t.pos:t.end] == "match" && p.isMatch() {
+			*out = append(*out, p.matchStmt())
+			return
+		}
+		p.simpleLine(out)
 	default:
 		p.simpleLine(out)
 	}
+}
+
+// isMatch tells a match statement from uses of the name: its line ends in a
+// colon, and a block that begins with `case` follows.
+func (p *parser) isMatch() bool {
+	quiet := p.lookahead()
+	last := tName
+	for {
+		t := quiet.next()
+		switch t.kind {
+		case tEOF, tBad:
+			return false
+		case tNewline:
+			if last != tColon || quiet.next().kind != tIndent {
+				return false
+			}
+			t = quiet.next()
+			return t.kind == tName && p.text[t.pos:t.end] == "case"
+		}
+		last = t.kind
+	}
+}
+
+func (p *parser) matchStmt() Stmt {
+	pos := p.tok.pos
+	p.advance()
+	n := &Match{Subject: p.exprList()}
+	if !p.expect(tColon, "after the subject of 'match'") || !p.expect(tNewline, "") || !p.expect(tIndent, "") {
+		p.resync()
+		n.Loc = p.loc(pos)
+		return n
+	}
+	for p.tok.kind == tName && p.text[p.tok.pos:p.tok.end] == "case" && !p.diags.Full() {
+		c := Case{}
+		start := p.tok.pos
+		p.failed = false
+		p.advance()
+		p.inPattern = true
+		c.Pattern = p.exprList()
+		p.inPattern = false
+		c.As = p.asName()
+		if p.got(kwIf) {
+			c.Guard = p.named()
+		}
+		c.Body = p.block("after the pattern")
+		c.Loc = p.loc(start)
+		n.Cases = append(n.Cases, c)
+	}
+	if p.tok.kind != tDedent && p.tok.kind != tEOF {
+		p.failed = false
+		p.unexpected("'case'")
+	}
+	p.blockRest(&[]Stmt{}) // up to the end of the block
+	n.Loc = p.loc(pos)
+	return n
 }
 
 func (p *parser) async(out *[]Stmt) {
@@ -466,14 +533,8 @@ func (p *parser) withTarget() Expr { return p.binary(precBitOr) }
 // parenthesizedItems looks ahead: with ( a as b, c as d ): has an `as` within
 // the parentheses, and ':' follows them.
 func (p *parser) parenthesizedItems() bool {
-	saved := p.lexer
-	tok, prev := p.tok, p.prevEnd
-	var quiet parser
-	quiet.lexer = saved
-	quiet.diags = discard()
-	quiet.brackets = append([]token(nil), saved.brackets...)
-	quiet.keepComments = false
-	depth, found := len(saved.brackets), false
+	quiet := p.lookahead()
+	depth, found := len(quiet.brackets), false
 	for {
 		t := quiet.next()
 		if t.kind == tEOF || t.kind == tBad || t.kind == tNewline {
@@ -487,8 +548,17 @@ func (p *parser) parenthesizedItems() bool {
 			break
 		}
 	}
-	p.tok, p.prevEnd = tok, prev
 	return found
+}
+
+// lookahead is a lexer that reads on from here and reports nothing.
+func (p *parser) lookahead() *lexer {
+	quiet := p.lexer
+	quiet.diags = &diag.List{}
+	quiet.brackets = slices.Clone(quiet.brackets)
+	quiet.indents = slices.Clone(quiet.indents)
+	quiet.comments = nil
+	return &quiet
 }
 
 func (p *parser) decorated(out *[]Stmt) {
