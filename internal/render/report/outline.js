@@ -17,7 +17,7 @@ const IR_PARTS = [
   ["op", /^T\.(copy|gemm|fill|reduce\w*|cumsum|im2col|atomic\w*|tma\w*|ptx_\w+|cp_async\w*|mbarrier\w*|tvm_storage_sync|sync\w*|wgmma\w*|call_extern|tvm_mma\w*|tvm_ldmatrix\w*|print)\((.*)\)$/, (m) => `${m[1]}(${m[2]})`],
 ];
 const CU_PARTS = [
-  ["fn", /^(?:extern "C" )?(?:__global__|__device__|static __device__).*?(\w+)\(.*\{$/, (m) => m[1]],
+  ["fn", /^(?:extern "C" )?(?:__global__|__device__|static __device__).*?\b(?!__launch_bounds__|__align__|alignas)(\w+)\(.*\{$/, (m) => m[1]],
   ["buf", /^(?:extern )?__shared__ (.+);$/, (m) => m[1]],
   ["loop", /^for \((.+)\) \{$/, (m) => m[1]],
   ["if", /^(?:\} )?(else if|if|while) \((.+)\) \{$/, (m) => `${m[1]} ${m[2]}`],
