@@ -93,9 +93,14 @@ func init() {
 		"atomic_load_elem_op":      (*gen).atomicLoad,
 		"atomic_store_elem_op":     (*gen).atomicStore,
 
-		"ptx_cp_async":               (*gen).cpAsync,
-		"ptx_commit_group":           plain("cp_async_commit"),
-		"ptx_wait_group":             templated("cp_async_wait", "cp_async_wait"),
+		"ptx_cp_async":     (*gen).cpAsync,
+		"ptx_commit_group": plain("cp_async_commit"),
+		"ptx_wait_group": func(g *gen, c *ir.Call) text {
+			if _, ok := ir.AsInt(c.Args[0]); !ok {
+				return atomf("%s(%s)", g.pre.use("cp_async_wait_for"), g.expr(c.Args[0]).s)
+			}
+			return templated("cp_async_wait", "cp_async_wait")(g, c)
+		},
 		"ptx_cp_async_barrier_noinc": onBarrier("cp_async_arrive"),
 
 		"ptx_init_barrier_thread_count": onBarrier("mbarrier_init"),

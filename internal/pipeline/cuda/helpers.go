@@ -246,6 +246,20 @@ __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commi
 // Waits until at most N groups of this thread's copies are under way.
 template <int N>
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }`},
+	"cp_async_wait_for": {[]string{"cp_async_wait"}, `
+// Waits until at most n groups, or fewer, of this thread's copies are under way.
+__device__ __forceinline__ void cp_async_wait_for(int n) {
+  if (n >= 4)
+    cp_async_wait<4>();
+  else if (n == 3)
+    cp_async_wait<3>();
+  else if (n == 2)
+    cp_async_wait<2>();
+  else if (n == 1)
+    cp_async_wait<1>();
+  else
+    cp_async_wait<0>();
+}`},
 	"cp_async_arrive": {[]string{"shared_address"}, `
 // Arrives at the barrier when this thread's copies have landed.
 __device__ __forceinline__ void cp_async_arrive(unsigned long long* bar) {

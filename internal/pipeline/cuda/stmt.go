@@ -159,7 +159,7 @@ func (g *gen) bind(s *ir.Bind) {
 	value := g.expr(s.Value).s
 	name := g.names.fresh(s.Var.Name)
 	g.vars[s.Var] = variable{name: name}
-	g.emit("const %s %s = %s;", t, name, value)
+	g.statement("const " + t + " " + name + " = " + value + ";")
 }
 
 // pointer declares a pointer into an array, usually a buffer's place in
@@ -374,10 +374,10 @@ func (g *gen) storeValue(s *ir.BufferStore) {
 	t := s.Value.DType()
 	if op, rest, ok := update(s); ok {
 		if one, isInt := rest.(*ir.IntImm); isInt && one.Value == 1 && t.IsInteger() && (op == "+" || op == "-") {
-			g.emit("%s%s%s;", op, op, target.in(precUnary))
+			g.statement(op + op + target.in(precUnary) + ";")
 			return
 		}
-		g.emit("%s %s= %s;", target.s, op, g.expr(rest).s)
+		g.statement(target.s + " " + op + "= " + g.expr(rest).s + ";")
 		return
 	}
 	v := g.expr(s.Value)
@@ -390,7 +390,7 @@ func (g *gen) storeValue(s *ir.BufferStore) {
 			}
 		}
 	}
-	g.emit("%s = %s;", target.s, v.s)
+	g.statement(target.s + " = " + v.s + ";")
 }
 
 // update recognises x = x op y for types whose operators are built in.
@@ -458,7 +458,7 @@ func (g *gen) copy(s *ir.BufferStore) bool {
 	if g.readonly(l.Buffer.Data) {
 		from = "const " + name
 	}
-	g.emit("*(%s*)%s = *(%s*)%s;", name, g.address(db, dst.Base).in(precUnary), from, g.address(sb, src.Base).in(precUnary))
+	g.statement(fmt.Sprintf("*(%s*)%s = *(%s*)%s;", name, g.address(db, dst.Base).in(precUnary), from, g.address(sb, src.Base).in(precUnary)))
 	return true
 }
 
@@ -492,7 +492,7 @@ func (g *gen) evaluate(s *ir.Evaluate) {
 	case *ir.IntImm, *ir.Var:
 		return // no effect
 	case *ir.Call:
-		g.emit("%s;", g.call(v).s)
+		g.statement(g.call(v).s + ";")
 		return
 	}
 	if ir.SideEffect(s.Value) > ir.ReadState {

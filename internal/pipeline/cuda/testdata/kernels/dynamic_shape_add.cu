@@ -4,7 +4,9 @@ dynamic_shape_add_kernel(const float* __restrict__ A, const float* __restrict__ 
   const int tx = threadIdx.x;
   for (int i_s = 0; i_s < 2; ++i_s) {
     if (bx * 256 + tx * 2 + i_s < n) {
-      C[(long long)bx * 256ll + (long long)tx * 2ll + (long long)i_s] = A[(long long)bx * 256ll + (long long)tx * 2ll + (long long)i_s] + B[(long long)bx * 256ll + (long long)tx * 2ll + (long long)i_s];
+      C[(long long)bx * 256ll + (long long)tx * 2ll + (long long)i_s] =
+          A[(long long)bx * 256ll + (long long)tx * 2ll + (long long)i_s]
+          + B[(long long)bx * 256ll + (long long)tx * 2ll + (long long)i_s];
     }
   }
 }

@@ -8,7 +8,8 @@ elementwise_add_2d_kernel(const float* __restrict__ X, const float* __restrict__
   extern __shared__ __align__(1024) float xs[];
   #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    *(float4*)&xs[i * 1024 + tx * 4] = *(const float4*)&X[by * 32768 + i * 4096 + (tx >> 5) * 512 + bx * 128 + (tx & 31) * 4];
+    *(float4*)&xs[i * 1024 + tx * 4] =
+        *(const float4*)&X[by * 32768 + i * 4096 + (tx >> 5) * 512 + bx * 128 + (tx & 31) * 4];
   }
   __align__(16) float yf[32];
   #pragma unroll

@@ -6,7 +6,8 @@ transpose_smem_kernel(const float* __restrict__ A, float* __restrict__ At) {
   extern __shared__ __align__(1024) float tile[];
   #pragma unroll
   for (int i = 0; i < 16; ++i) {
-    tile[(i >> 2) * 1040 + (tx >> 4) * 65 + (tx & 15) * 4 + (i & 3)] = A[by * 8192 + (i >> 2) * 2048 + (tx >> 4) * 128 + bx * 64 + (tx & 15) * 4 + (i & 3)];
+    tile[(i >> 2) * 1040 + (tx >> 4) * 65 + (tx & 15) * 4 + (i & 3)] =
+        A[by * 8192 + (i >> 2) * 2048 + (tx >> 4) * 128 + bx * 64 + (tx & 15) * 4 + (i & 3)];
   }
   __syncthreads();
   #pragma unroll
