@@ -286,6 +286,36 @@ func (f *Frag) tile(times []int64, threads bool) (*Frag, error) {
 	return NewFrag(shape, f.Rep, t, x, f.Min, extent)
 }
 
+// Reshape is the fragment of a buffer that views the same registers with
+// another shape and element size (bits of the old and new elements).
+func (f *Frag) Reshape(shape []int64, oldBits, newBits int64) (*Frag, error) {
+	if product(shape)*newBits != f.Size()*oldBits {
+		return nil, fmt.Errorf("views %v of %d bits and %v of %d bits differ in size", f.Shape, oldBits, shape, newBits)
+	}
+	flat := Flatten(exprs(Vars(len(shape))), shape)
+	make := func(old ir.Expr, index func(ir.Expr) ir.Expr) (*Frag, error) {
+		idx := Unflatten(old, f.Shape)
+		return NewFrag(shape, f.Rep, f.ForwardThread(idx, Rep), index(f.Forward(idx)), f.Min, f.Extent)
+	}
+	switch {
+	case oldBits == newBits:
+		return make(flat, func(x ir.Expr) ir.Expr { return x })
+	case oldBits%newBits == 0: // several new elements in an old one
+		r := oldBits / newBits
+		return make(idiv(flat, r), func(x ir.Expr) ir.Expr { return isum(imul(x, r), imod(flat, r)) })
+	case newBits%oldBits == 0: // a new element spans several old ones, which must lie together
+		r := newBits / oldBits
+		for p := int64(0); p < f.Size(); p++ {
+			b := p - p%r
+			if f.index[p] != f.index[b]+p-b || f.index[b]%r != 0 || !slices.Equal(f.Threads(p), f.Threads(b)) {
+				return nil, fmt.Errorf("the fragment splits elements of the wider view")
+			}
+		}
+		return make(imul(flat, r), func(x ir.Expr) ir.Expr { return idiv(x, r) })
+	}
+	return nil, fmt.Errorf("views of %d and %d bits", oldBits, newBits)
+}
+
 // Inverse maps (thread, register) to the element held there, row-major over
 // Extent x Regs, Hole where there is none. It is an error when two elements
 // share a register of a thread.

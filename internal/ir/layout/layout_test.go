@@ -333,6 +333,47 @@ func TestFragmentAlgebra(t *testing.T) {
 	}
 }
 
+func TestFragmentReshape(t *testing.T) {
+	f, err := NewFrag([]int64{8, 64}, 2, add(imul(Rep, 64), add(imul(imod(Var(0), 4), 16), idiv(Var(1), 4))), nil, 0, 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat, err := f.Reshape([]int64{512}, 16, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := f.Reshape([]int64{8, 128}, 16, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := f.Reshape([]int64{4, 64}, 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := int64(0); p < f.Size(); p++ {
+		for r := int64(0); r < f.Rep; r++ {
+			want := f.Threads(p)[r]
+			if flat.Threads(p)[r] != want || bytes.Threads(2*p + 1)[r] != want || words.Threads(p / 2)[r] != want {
+				t.Fatalf("copy %d of element %d moves to another thread", r, p)
+			}
+		}
+		x := f.Register(p)
+		if flat.Register(p) != x || bytes.Register(2*p+1) != 2*x+1 || words.Register(p/2) != x/2 {
+			t.Fatalf("element %d in register %d moves", p, x)
+		}
+	}
+	if back, err := words.Reshape([]int64{8, 64}, 32, 16); err != nil || !back.Equal(f) {
+		t.Errorf("reshaped back: %v", err)
+	}
+	odd, err := NewFrag([]int64{8}, 1, Var(0), nil, 0, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := odd.Reshape([]int64{4}, 16, 32); err == nil {
+		t.Error("a wider view of elements on different threads: no error")
+	}
+}
+
 func TestLayoutAlgebra(t *testing.T) {
 	m, err := NewMap([]int64{4, 6}, Var(1), Var(0))
 	if err != nil {

@@ -32,3 +32,7 @@ func TestReducerPlanAndMaterialize(t *testing.T) {
 func TestVerifyReducerConsumed(t *testing.T) {
 	passtest.Golden(t, VerifyReducerConsumed, "testdata/VerifyReducerConsumed/*.txtar")
 }
+
+func TestRobust(t *testing.T) {
+	passtest.Robust(t, CanonicalizeLegacyReducer, VerifyReducerEpoch, LayoutInference, ReducerPlanAndMaterialize, LowerTileOp, VerifyReducerConsumed)
+}

@@ -50,7 +50,7 @@ var LayoutInference = &pipeline.Pass{
 func isDevice(f *ir.PrimFunc) bool { return !pipeline.IsHostFunc(f) }
 
 func inferLayouts(ctx *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
-	in := &inferer{ctx: ctx, cache: newCache(), users: map[*ir.Buffer][]int{}, fixed: map[*ir.Buffer]bool{}, from: map[*ir.Buffer]ir.Span{}}
+	in := &inferer{ctx: ctx, cache: newCache(), users: map[*ir.Buffer][]int{}, views: map[*ir.Var][]*ir.Buffer{}, fixed: map[*ir.Buffer]bool{}, from: map[*ir.Buffer]ir.Span{}}
 	lay := newLayouts()
 	if err := in.collect(f, lay); err != nil {
 		return nil, err
@@ -70,9 +70,14 @@ func (in *inferer) collect(f *ir.PrimFunc, lay *layouts) error {
 			first = err
 		}
 	}
-	views := map[*ir.Var][]*ir.Buffer{}
+	views := in.views
+	see := func(b *ir.Buffer) {
+		if !slices.Contains(views[b.Data], b) {
+			views[b.Data] = append(views[b.Data], b)
+		}
+	}
 	for _, b := range f.BufferMap {
-		views[b.Buffer.Data] = append(views[b.Buffer.Data], b.Buffer)
+		see(b.Buffer)
 	}
 	floating := map[*ir.Buffer]env{}
 	var floats []*ir.Buffer
@@ -83,13 +88,13 @@ func (in *inferer) collect(f *ir.PrimFunc, lay *layouts) error {
 		switch s := s.(type) {
 		case *ir.SBlock:
 			for _, b := range s.AllocBuffers {
-				views[b.Data] = append(views[b.Data], b)
+				see(b)
 			}
 			fail(in.userLayouts(s, views, lay, e))
 		case *ir.AllocBuffer:
-			views[s.Buffer.Data] = append(views[s.Buffer.Data], s.Buffer)
+			see(s.Buffer)
 		case *ir.DeclBuffer:
-			views[s.Buffer.Data] = append(views[s.Buffer.Data], s.Buffer)
+			see(s.Buffer)
 		}
 		loop, isLoop := s.(*ir.For)
 		if tileCall(s) == nil && !(isLoop && loop.Kind == ir.Parallel) {
@@ -122,6 +127,18 @@ func (in *inferer) collect(f *ir.PrimFunc, lay *layouts) error {
 		for _, b := range op.uses {
 			in.users[b] = append(in.users[b], id)
 		}
+		ir.Walk(s, func(s ir.Stmt) bool {
+			if st, ok := s.(*ir.BufferStore); ok {
+				see(st.Buffer)
+			}
+			ir.StmtExprs(s, func(x ir.Expr) bool {
+				if ld, ok := x.(*ir.BufferLoad); ok {
+					see(ld.Buffer)
+				}
+				return true
+			})
+			return true
+		})
 		return false
 	})
 	if first != nil {
@@ -275,6 +292,9 @@ func (in *inferer) step(id int, lv level, lay *layouts, q *queue) error {
 			if lay.maps[u.buf] == nil {
 				in.from[u.buf] = op.stmt.Origin()
 				lay.setMap(u.buf, u.m)
+				if err := in.shareMap(op, u, lay); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -293,13 +313,64 @@ func (in *inferer) step(id int, lv level, lay *layouts, q *queue) error {
 			in.from[u.buf] = op.stmt.Origin()
 		}
 		lay.setFrag(u.buf, u.frag)
+		if err := in.shareFrag(op, u, lay); err != nil {
+			return err
+		}
 		if q != nil {
-			for _, user := range in.users[u.buf] {
-				if user != id {
-					q.push(user)
+			for _, b := range in.views[u.buf.Data] {
+				for _, user := range in.users[b] {
+					if user != id {
+						q.push(user)
+					}
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// shareFrag gives the other views of a fragment's registers the layout that
+// keeps every bit where it is.
+func (in *inferer) shareFrag(op *inferOp, u update, lay *layouts) error {
+	for _, b := range in.views[u.buf.Data] {
+		if b == u.buf {
+			continue
+		}
+		shape, err := layout.ConstShape(b.Shape)
+		if err != nil {
+			return pipeline.Errorf(op.stmt.Origin(), "fragment %s: %v", b.Name, err)
+		}
+		f, err := u.frag.Reshape(shape, bitsOf(u.buf.Type), bitsOf(b.Type))
+		if err != nil {
+			return in.conflict(op, u.buf, "%s and %s are views of the same registers: %v", b.Name, u.buf.Name, err)
+		}
+		if old := lay.frags[b]; old != nil && in.fixed[b] && !old.Equal(f) {
+			return in.conflict(op, b, "%s and %s are views of the same registers, but need different layouts", b.Name, u.buf.Name)
+		}
+		if lay.frags[b] == nil {
+			in.from[b] = op.stmt.Origin()
+		}
+		lay.setFrag(b, f)
+	}
+	return nil
+}
+
+// shareMap is shareFrag for shared buffers.
+func (in *inferer) shareMap(op *inferOp, u update, lay *layouts) error {
+	for _, b := range in.views[u.buf.Data] {
+		if b == u.buf || lay.maps[b] != nil {
+			continue
+		}
+		shape, err := layout.ConstShape(b.Shape)
+		var m *layout.Map
+		if err == nil {
+			m, err = u.m.Reshape(shape, bitsOf(u.buf.Type), bitsOf(b.Type))
+		}
+		if err != nil {
+			return pipeline.Errorf(op.stmt.Origin(), "%s and %s are views of the same shared memory: %v", b.Name, u.buf.Name, err)
+		}
+		in.from[b] = op.stmt.Origin()
+		lay.setMap(b, m)
 	}
 	return nil
 }

@@ -81,8 +81,9 @@ type inferer struct {
 	cache *cache
 	ops   []*inferOp
 	users map[*ir.Buffer][]int
-	fixed map[*ir.Buffer]bool    // layouts of the strict level: never replaced
-	from  map[*ir.Buffer]ir.Span // what decided a layout
+	views map[*ir.Var][]*ir.Buffer // buffers by their memory
+	fixed map[*ir.Buffer]bool      // layouts of the strict level: never replaced
+	from  map[*ir.Buffer]ir.Span   // what decided a layout
 }
 
 // newOp makes the operator of a statement; nil when it takes no part.
@@ -106,7 +107,7 @@ func newOp(s ir.Stmt, e env) (*inferOp, error) {
 	case "copy", "async_copy", "tma_copy":
 		var a copyArgs
 		if a, err = decodeCopy(c); err == nil {
-			loop, err = copyLoop(a, e, nil, s.Origin())
+			loop, err = copyLoop(c, a, e, nil, s.Origin())
 		}
 	case "transpose":
 		loop, err = transposeLoop(c, e, s.Origin())

@@ -297,7 +297,9 @@ func (n *nest) width(lay *layouts, e env) int64 {
 	// Only the layouts of memory matter, and those are all known before the
 	// first plan is made.
 	if n.widest == 0 {
-		n.widest = newWidths(e.analyzer(), n.loops[k].Var, ext, lay).limit(n.body, maxVectorBits/8, true)
+		w := newWidths(e.analyzer(), n.loops[k].Var, ext, lay)
+		n.widest = w.limit(n.body, maxVectorBits/8, true)
+		n.narrow = w.why
 	}
 	return n.widest
 }

@@ -1,6 +1,8 @@
 package tile
 
 import (
+	"fmt"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/layout"
 )
@@ -13,7 +15,10 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	loop, err := copyLoop(a, e, lw.safeValue(a.src.buf), s.Origin())
+	if b, ok := c.Attr("dst_block").(ir.Expr); ok && !ir.IsConst(b, -1) {
+		return nil, fmt.Errorf("a copy to another block of the cluster needs sm_90")
+	}
+	loop, err := copyLoop(c, a, e, lw.safeValue(a.src.buf), s.Origin())
 	if err != nil {
 		return nil, err
 	}

@@ -152,6 +152,9 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 			sh.v = st.v
 		}
 	}
+	if sh.v == 1 && part.Regs > 1 && n.widest == 1 && n.narrow != "" && n.reachesMemory {
+		lw.ctx.Remark(n.root.Org, "not vectorized: %s", n.narrow)
+	}
 	groups := part.Regs / sh.v
 	gv, lv := &ir.Var{Name: "i", Type: ir.DInt32}, &ir.Var{Name: "vec", Type: ir.DInt32}
 	if groups == 1 {

@@ -98,7 +98,8 @@ type nest struct {
 	// that it accesses shared or global memory at all.
 	storesShared, storesFrag, reachesMemory bool
 
-	widest int64 // answer of width, 0 before it was asked
+	widest int64  // answer of width, 0 before it was asked
+	narrow string // why widest is 1, as far as known
 }
 
 // access is what a nest does with one index list of a register tile.

@@ -94,7 +94,7 @@ func checkCover(t *testing.T, ext []int64, threads, vec int64, spread bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lw := &lowerer{cache: newCache(), lay: newLayouts(), byData: map[*ir.Var][]*ir.Buffer{}, remap: map[*ir.Buffer]*ir.Buffer{}, data: map[*ir.Var]*ir.Var{}}
+	lw := &lowerer{ctx: newContext(), cache: newCache(), lay: newLayouts(), byData: map[*ir.Var][]*ir.Buffer{}, remap: map[*ir.Buffer]*ir.Buffer{}, data: map[*ir.Var]*ir.Var{}}
 	out, err := lw.partition(n, part, e, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func loopNest(vars []*ir.Var, ext []ir.Expr, body ir.Stmt, org ir.Span) ir.Stmt 
 // copyLoop is a copy as a nest of parallel loops, element by element: elements
 // outside the source read as safe (nil: zero), elements outside the
 // destination are left out.
-func copyLoop(a copyArgs, e env, safe ir.Expr, org ir.Span) (ir.Stmt, error) {
+func copyLoop(c *ir.Call, a copyArgs, e env, safe ir.Expr, org ir.Span) (ir.Stmt, error) {
 	if !castable(a.src.buf.Type, a.dst.buf.Type) {
 		return nil, fmt.Errorf("a copy from %s to %s", a.src.buf.Type, a.dst.buf.Type)
 	}
@@ -150,7 +150,22 @@ func copyLoop(a copyArgs, e env, safe ir.Expr, org ir.Span) (ir.Stmt, error) {
 	if c := inBounds(a.dst.buf, varying(a.dst, to), an.CanProve); c != nil {
 		body = &ir.IfThenElse{Cond: c, Then: body, Org: org}
 	}
-	return loopNest(a.vars, a.ext, body, org), nil
+	return annotated(loopNest(a.vars, a.ext, body, org), c), nil
+}
+
+// annotated passes on what a copy says about its loop.
+func annotated(loop ir.Stmt, c *ir.Call) ir.Stmt {
+	f, ok := loop.(*ir.For)
+	if !ok {
+		return loop
+	}
+	g := *f
+	for _, key := range []string{"coalesced_width", "parallel_loop_layout"} {
+		if v := c.Attr(key); v != nil {
+			g.Annotations = g.Annotations.With(key, v)
+		}
+	}
+	return &g
 }
 
 // varying are the indices of the dimensions a region spans; those of extent 1

@@ -1,9 +1,12 @@
 package tile
 
 import (
+	"fmt"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/ir/layout"
+	"lowertrace/internal/ir/script"
 )
 
 // maxVectorBits is the widest access of one thread: 16 bytes (PTX ISA, "ld",
@@ -297,7 +300,7 @@ func (w *widths) access(b *ir.Buffer, indices []ir.Expr, store bool, n int64, sk
 	off := w.offset(b, indices)
 	if !w.uses(off) {
 		if store && n > 1 && (isLocal(b) || !isFragment(b)) {
-			w.stop(&n, "every iteration stores to one element")
+			w.stop(&n, "every iteration stores to one element of "+b.Name)
 		}
 		return n
 	}
@@ -307,7 +310,23 @@ func (w *widths) access(b *ir.Buffer, indices []ir.Expr, store bool, n int64, sk
 			break
 		}
 		n /= 2
-		w.why = "accesses of " + b.Name + " that are not contiguous and aligned"
+		if n == 1 {
+			w.why = w.obstacle(b, off)
+		}
 	}
 	return n
+}
+
+// obstacle says why not even two neighbours can be accessed at once.
+func (w *widths) obstacle(b *ir.Buffer, off ir.Expr) string {
+	switch base, step, ok := w.slope(off, 2); {
+	case bitsOf(b.Type)*2 > maxVectorBits:
+		return fmt.Sprintf("two elements of %s are wider than %d bits", b.Name, maxVectorBits)
+	case !ok:
+		return fmt.Sprintf("the index of %s follows no fixed stride", b.Name)
+	case step != 1:
+		return fmt.Sprintf("index stride %d of %s", step, b.Name)
+	default:
+		return fmt.Sprintf("accesses of %s need not be aligned (%s)", b.Name, script.ExprString(base))
+	}
 }
