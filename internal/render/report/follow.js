@@ -168,7 +168,7 @@ function followLine(k, line, side) {
   if (quietRun) steps.push({ quiet: quietRun });
   const src = from > 0 && R.src >= 0 ? [from - 1] : [];
   drawFollow({
-    title: from > 0 ? `${R.man.input_name || "source"}:${from}` : `line ${line + 1}`,
+    title: from > 0 ? `${sourceName()}:${from}` : `line ${line + 1}`,
     kind: exact ? "by the statements' origins" : `of ${spotLabel(k)}`,
     steps, src, approx: !exact,
     text: from > 0 && R.src >= 0 && from <= ids(R.src).length ? LINES[ids(R.src)[from - 1]] : LINES[ids(k)[line]],
@@ -192,7 +192,7 @@ function drawFollow(d) {
     return `<li class="${s.what}${here}"><button${go}${go ? "" : " disabled"}><span class="fn">${label}</span><span class="fw">${WHAT[s.what]}${delta}${guess}</span><span class="fl2">${lines}</span>${snippet}</button></li>`;
   };
   const src = d.src.length
-    ? `<h3>Source</h3><ol class="steps">${d.src.slice(0, 12).map((l) => `<li><button data-n="${SOURCE ? SOURCE.n0 : -1}" data-s="b" data-l="${l}"><span class="fn">${esc(R.man.input_name || "source")}:${l + 1}</span><code>${lineHTML(LINES[ids(R.src)[l]].trim().slice(0, 160), false, F.name ? wordRanges(LINES[ids(R.src)[l]].trim().slice(0, 160), F.name, F.loose, "fl") : null)}</code></button></li>`).join("")}</ol>`
+    ? `<h3>Source</h3><ol class="steps">${d.src.slice(0, 12).map((l) => `<li><button data-n="${SOURCE ? SOURCE.n0 : -1}" data-s="b" data-l="${l}"><span class="fn">${esc(sourceName())}:${l + 1}</span><code>${lineHTML(LINES[ids(R.src)[l]].trim().slice(0, 160), false, F.name ? wordRanges(LINES[ids(R.src)[l]].trim().slice(0, 160), F.name, F.loose, "fl") : null)}</code></button></li>`).join("")}</ol>`
     : "";
   const loose = F.name
     ? `<label class="chk"><input type="checkbox" id="loose"${F.loose ? " checked" : ""}> also ${esc(base(F.name))}_1, ${esc(base(F.name))}_2, …</label>`

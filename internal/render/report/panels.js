@@ -159,13 +159,14 @@ function drawHead() {
   el.innerHTML = html;
 }
 
+const sourceName = () => (R.man.input_name || "source").split(/[\\/]/).pop();
 const spotLabel = (k) => (SPOT_OF.has(k) ? SPOTS[SPOT_OF.get(k)].label : k >= 0 && k === R.src ? "source" : "nothing");
 
 function sideLabel(side) {
   const e = V.entry, k = stateOf(side);
   if (!e) return spotLabel(k);
   if (R.cmp) return side === "a" ? "A · " + R.cmp.a : "B · " + R.cmp.b;
-  if (e.s === "source") return R.man.input_name || "source";
+  if (e.s === "source") return sourceName();
   if (isCuda(e) && side === "b") return "CUDA";
   if (isCuda(e)) return "IR before code generation";
   return side === "a" ? "before" : "after";

@@ -45,10 +45,10 @@ const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&
 const esc = (s) => String(s).replace(/[&<>"']/g, (c) => ESCAPES[c]);
 
 // codeEsc escapes text for HTML, makes control characters visible, and lets long lines break after
-// an opening bracket.
+// the bracket that opens a call or an index.
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const shownControl = (c) => (c.charCodeAt(0) < 256 ? "\\x" + c.charCodeAt(0).toString(16).padStart(2, "0") : "\\u" + c.charCodeAt(0).toString(16));
-const codeEsc = (s) => esc(s).replace(CONTROL, (c) => `<i class="ctl">${shownControl(c)}</i>`).replace(/[([](?![([])/g, "$&<wbr>");
+const codeEsc = (s) => esc(s).replace(CONTROL, (c) => `<i class="ctl">${shownControl(c)}</i>`).replace(/(?:^|\w)[([](?![([])/g, "$&<wbr>");
 // nameEsc does the same for a name that stays on one line.
 const nameEsc = (s) => esc(s).replace(/[\u0000-\u001f]/g, shownControl).replace(CONTROL, shownControl);
 
