@@ -71,6 +71,8 @@ func (w *warp) waitGroup(n int) {
 func (w *warp) finishAsync() {
 	w.commitGroup()
 	w.waitGroup(0)
+	w.bulkCommit()
+	w.bulkWait(0)
 }
 
 // cpAsync compiles ptx_cp_async(destination, source, elements[, condition]);

@@ -32,20 +32,21 @@ type slot struct {
 
 // launch is a compiled kernel region.
 type launch struct {
-	span    ir.Span
-	axes    [6]axis // blockIdx.x, .y, .z, threadIdx.x, .y, .z
-	dim     [6]int
-	shared  []memDecl
-	locals  []memDecl
-	body    func(*warp)
-	sizes   *frameSizes
-	sync    SyncMode
-	gran    int // bytes of a cell of race detection
-	atomic  bool
-	grid    bool // blocks synchronise with each other
-	cluster [3]int
-	name    string
-	binds   []func(*warp) // bindings between the axes, for their extents
+	span     ir.Span
+	axes     [6]axis // blockIdx.x, .y, .z, threadIdx.x, .y, .z
+	dim      [6]int
+	shared   []memDecl
+	locals   []memDecl
+	body     func(*warp)
+	sizes    *frameSizes
+	sync     SyncMode
+	gran     int // bytes of a cell of race detection
+	atomic   bool
+	grid     bool // blocks synchronise with each other
+	cluster  [3]int
+	name     string
+	barriers []barrierInit
+	binds    []func(*warp) // bindings between the axes, for their extents
 }
 
 type axis struct {
@@ -58,7 +59,8 @@ type memDecl struct {
 	scope string
 	size  int64
 	v     *ir.Var
-	slot  int // of the pointer
+	slot  int   // of the pointer
+	base  int64 // shared: address in the block
 }
 
 var axisTags = [6]string{"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"}

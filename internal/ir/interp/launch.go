@@ -263,8 +263,9 @@ func (r *run) launch(l *launch, host *warp) {
 	for _, f := range l.binds {
 		f(host)
 	}
-	var ld launch = *l
+	ld := *l
 	l = &ld
+	l.shared = slices.Clone(l.shared)
 	for a := range l.axes {
 		n := int64(1)
 		if f := l.axes[a].extent; f != nil {
@@ -286,8 +287,9 @@ func (r *run) launch(l *launch, host *warp) {
 		panic(&Error{l.span, fmt.Sprintf("a grid of %d blocks (at most %d)", blocks, MaxBlocks)})
 	}
 	bytes := int64(0)
-	for _, d := range l.shared {
-		bytes += d.size
+	for i := range l.shared {
+		l.shared[i].base = (bytes + 1023) &^ 1023
+		bytes = l.shared[i].base + l.shared[i].size
 	}
 	for _, d := range l.locals {
 		bytes += d.size * lanes * int64((threads+lanes-1)/lanes)

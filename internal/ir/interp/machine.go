@@ -142,9 +142,12 @@ type warp struct {
 	leader  bool
 
 	// Asynchronous copies of this warp's threads not yet waited for.
-	async asyncState
-	wg    wgmmaState
-	vc    []uint32 // happens-before clock, one entry per warp of the block
+	async    asyncState
+	wg       wgmmaState
+	bulk     [][]bulkStore // groups of stores to global memory under way
+	bulkOpen []bulkStore
+	maps     map[int]int64 // tensor maps made in the kernel, by place
+	vc       []uint32      // happens-before clock, one entry per warp of the block
 }
 
 // abort unwinds a warp whose run was stopped.
@@ -252,7 +255,7 @@ func (w *warp) access(m *mem, mask uint32, n int64, kind accessKind, st *site) u
 			w.find(OutOfBounds, st, l, "%s of %d bytes at byte %d of %s %q, which has %d bytes", what, n, o-lo, m.scope, st.name, hi-lo)
 			continue
 		}
-		if n > 1 && (o-lo)&(min(n, 16)-1) != 0 && n&(n-1) == 0 {
+		if n > 1 && m.stride == 0 && (o-lo)&(min(n, 16)-1) != 0 && n&(n-1) == 0 {
 			w.find(Misaligned, st, l, "access of %d bytes at byte %d of %s %q", n, o-lo, m.scope, st.name)
 		}
 		if kind != accWrite && m.init != nil && !allSet(m.init[o:o+n]) {

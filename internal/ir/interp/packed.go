@@ -249,11 +249,6 @@ func (c *comp) structSet(e *ir.Call) stmtFn {
 	return nil
 }
 
-func (c *comp) stackAlloca(e *ir.Call) val {
-	c.cannot("tvm_stack_alloca is not supported")
-	return val{}
-}
-
 // callPacked compiles a call of a packed function: a launch, or one of the
 // runtime's.
 func (c *comp) callPacked(e *ir.Call) stmtFn {

@@ -47,7 +47,6 @@ type block struct {
 	barriers map[int]*barrierState
 	gang     *gang
 	races    bool
-	bulk     []bulkStore
 	scratch  map[int]vecAny // of thread reductions
 }
 
@@ -113,6 +112,7 @@ func newBlock(r *run, l *launch, idx [3]int, linear int, host *warp) *block {
 		})
 		w.resume, w.cancel = next, stop
 	}
+	b.initBarriers()
 	return b
 }
 

@@ -60,7 +60,7 @@ func (c *comp) parallel(s *ir.For) stmtFn {
 	}
 	run := c.stmt(body)
 	c.coll = false
-	serial := c.accumulates(body)
+	serial := accumulates(nest, body)
 	span := c.span
 	return c.collective(func(w *warp) {
 		total := int64(1)
@@ -103,17 +103,33 @@ func (c *comp) parallel(s *ir.For) stmtFn {
 	})
 }
 
-// accumulates reports that a parallel body adds to a reducer by plain stores:
-// each iteration must see what the one before left.
-func (c *comp) accumulates(body ir.Stmt) bool {
+// accumulates reports that iterations of a parallel nest add to one element by
+// plain stores: a store whose value reads the buffer and whose indices leave out
+// one of the loops, or one that is marked as a contribution to a reducer. Each
+// iteration must then see what the one before left.
+func accumulates(nest []*ir.For, body ir.Stmt) bool {
 	hit := false
 	ir.Walk(body, func(s ir.Stmt) bool {
-		switch s := s.(type) {
-		case *ir.BufferStore:
-			_, isRed := c.reds[s.Buffer.Data]
-			hit = hit || isRed
-		case *ir.AttrStmt: // a contribution, once the reducer is a fragment
-			hit = hit || s.Key == "tl.parallel_multiplicity"
+		if a, ok := s.(*ir.AttrStmt); ok {
+			hit = hit || a.Key == "tl.parallel_multiplicity"
+		}
+		st, ok := s.(*ir.BufferStore)
+		if !ok || hit {
+			return !hit
+		}
+		self := false
+		ir.WalkExpr(st.Value, func(e ir.Expr) bool {
+			if l, ok := e.(*ir.BufferLoad); ok && l.Buffer.Data == st.Buffer.Data {
+				self = true
+			}
+			return !self
+		})
+		for _, f := range nest {
+			used := false
+			for _, ix := range st.Indices {
+				used = used || ir.UsesVar(ix, func(v *ir.Var) bool { return v == f.Var })
+			}
+			hit = hit || self && !used
 		}
 		return !hit
 	})
@@ -490,7 +506,7 @@ func (c *comp) tileOp(e *ir.Call) stmtFn {
 	case "reducer_update":
 		return c.reducerUpdate(e)
 	case "finalize_reducer":
-		return nop
+		return c.finalizeReducer(e)
 	case "finalize_reducer_v2":
 		src, dst := c.region(e.Args[0]), c.region(e.Args[1])
 		return c.copyRegions(src, dst, nil)
@@ -1037,4 +1053,40 @@ func (c *comp) reducerUpdate(e *ir.Call) stmtFn {
 			}
 		}
 	}
+}
+
+// finalizeReducer compiles T.finalize_reducer(reducer[, operation, ...], seed=):
+// the contributions are in place already, the seed joins them. Operations are
+// numbered sum, max, min.
+func (c *comp) finalizeReducer(e *ir.Call) stmtFn {
+	seed, ok := argOf(e, "seed").(ir.Expr)
+	if !ok {
+		return nop
+	}
+	r := c.region(e.Args[0])
+	op := combiners[c.reds[r.buf.Data]]
+	if len(e.Args) > 1 {
+		n, ok := ir.AsInt(e.Args[1])
+		if !ok || n < 0 || n > 2 {
+			c.cannot("a reducer of unknown operation")
+		}
+		op = combiners[[]string{"sum", "max", "min"}[n]]
+	}
+	c.coll = true
+	x := c.anyVal(c.convert(c.expr(seed), r.el.t))
+	c.coll = false
+	return c.perform(func(w *warp, lane int) {
+		v := r.view(w, lane)
+		if v == nil {
+			return
+		}
+		s, d := x(w), v.read(w)
+		for i := range d.f {
+			d.f[i] = roundFloat(r.el.t, op.f(d.f[i], s.f[0]))
+		}
+		for i := range d.i {
+			d.i[i] = wrap1(r.el.t, op.i(d.i[i], s.i[0]))
+		}
+		v.write(w, d)
+	}, r)
 }
