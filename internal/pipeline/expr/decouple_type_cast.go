@@ -16,8 +16,9 @@ import (
 // Precondition: buffers are not flat; the body of the loop is one store.
 // Effect: when the loop converts between types, what it reads from or writes to
 // global or shared memory goes through a register buffer of the loop's length:
-// a copy in, the computation on registers, a copy out, in a block of its own.
-// Loads under a condition stay where they are guarded, with a remark.
+// a copy in, the computation on registers, a copy out, in a block of its own. A
+// choice between a load and another value is copied as it is, with its
+// condition; where conditions stand elsewhere the loop stays, with a remark.
 // Invariant: every element is read and written once, with the same value.
 var DecoupleTypeCast = &pipeline.Pass{
 	Name:         "DecoupleTypeCast",
@@ -62,45 +63,59 @@ func decouple(c *pipeline.Context, loop *ir.For, made *int) ir.Stmt {
 		}
 		return false
 	}
-	var loads []*ir.BufferLoad
+	// operands are what is copied to registers first: loads, and choices
+	// between a load and something else, which keep their condition.
+	var operands []ir.Expr
 	guarded := false
-	var collect func(e ir.Expr, cond bool)
-	collect = func(e ir.Expr, cond bool) {
-		ir.WalkExpr(e, func(e ir.Expr) bool {
-			switch e := e.(type) {
-			case *ir.Call:
-				if e.Op != nil && e.Op.Name == "if_then_else" {
-					collect(e.Args[0], cond)
-					collect(e.Args[1], true)
-					collect(e.Args[2], true)
-					return false
-				}
-			case *ir.BufferLoad:
-				if !inMemory(e.Buffer) || !varies(e.Indices) {
-					return true
-				}
-				if cond || e.Predicate != nil {
-					guarded = true
-					return true
-				}
-				for _, l := range loads {
-					if arith.Equal(l, e) {
-						return false
-					}
-				}
-				loads = append(loads, e)
-				return false
+	add := func(e ir.Expr) {
+		for _, l := range operands {
+			if arith.Equal(l, e) {
+				return
 			}
-			return true
-		})
+		}
+		operands = append(operands, e)
 	}
-	collect(store.Value, false)
+	fromMemory := func(e ir.Expr) *ir.BufferLoad {
+		var found *ir.BufferLoad
+		ir.WalkExpr(e, func(e ir.Expr) bool {
+			if l, ok := e.(*ir.BufferLoad); ok && inMemory(l.Buffer) && varies(l.Indices) {
+				found = l
+			}
+			return found == nil
+		})
+		return found
+	}
+	ir.WalkExpr(store.Value, func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.Call:
+			if e.Op == nil || e.Op.Name != "if_then_else" {
+				return true
+			}
+			switch l := fromMemory(e.Args[1]); {
+			case l == nil && fromMemory(e.Args[2]) == nil:
+				return true
+			case l != nil && e.Args[1] == ir.Expr(l) && l.Predicate == nil && l.DType() == e.Type && fromMemory(e.Args[2]) == nil:
+				add(e)
+			default:
+				guarded = true
+			}
+			return false
+		case *ir.BufferLoad:
+			if !inMemory(e.Buffer) || !varies(e.Indices) {
+				return true
+			}
+			guarded = guarded || e.Predicate != nil
+			add(e)
+			return false
+		}
+		return true
+	})
 	out := inMemory(store.Buffer) && varies(store.Indices)
 	if guarded {
 		c.Remark(loop.Org, "conversion not decoupled: a load of the loop is conditional")
 		return nil
 	}
-	if len(loads) == 0 && !out {
+	if len(operands) == 0 && !out {
 		return nil
 	}
 	var head, before, after []ir.Stmt
@@ -132,18 +147,16 @@ func decouple(c *pipeline.Context, loop *ir.For, made *int) ir.Stmt {
 		load := &ir.BufferLoad{Buffer: t, Indices: []ir.Expr{at}}
 		after = append(after, copyLoop(&ir.BufferStore{Buffer: store.Buffer, Indices: store.Indices, Value: load, Org: store.Org}))
 	}
-	copies := make([]*ir.BufferLoad, len(loads))
-	for i, l := range loads {
-		t := register(l.Buffer)
+	copies := make([]ir.Expr, len(operands))
+	for i, e := range operands {
+		t := register(fromMemory(e).Buffer)
 		copies[i] = &ir.BufferLoad{Buffer: t, Indices: []ir.Expr{at}}
-		before = append(before, copyLoop(&ir.BufferStore{Buffer: t, Indices: []ir.Expr{at}, Value: l, Org: store.Org}))
+		before = append(before, copyLoop(&ir.BufferStore{Buffer: t, Indices: []ir.Expr{at}, Value: e, Org: store.Org}))
 	}
 	r := ir.Rewriter{PreExpr: func(e ir.Expr) (ir.Expr, bool) {
-		if l, ok := e.(*ir.BufferLoad); ok {
-			for i, m := range loads {
-				if arith.Equal(l, m) {
-					return copies[i], true
-				}
+		for i, m := range operands {
+			if arith.Equal(e, m) {
+				return copies[i], true
 			}
 		}
 		return e, false
