@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/pipeline"
 	"lowertrace/internal/pipeline/scoped"
 )
@@ -17,8 +18,9 @@ const MaxVectorBits = 128
 // becomes a ramp; loads and stores of neighbouring elements become one vector
 // access of at most 128 bits, the rest of the expressions follow. An
 // asynchronous copy becomes one wider copy. A statement that cannot be
-// vectorized as a whole runs in a serial loop over shorter vectors, or, when
-// that does not help (a condition or a bound that differs between lanes, a
+// vectorized as a whole runs in a serial loop over shorter vectors; or, when its
+// conditions bound the lanes, vectorized where all lanes are within and serially
+// where not; or, when that does not help (a condition or a bound that differs between lanes, a
 // stride, a misaligned vector, a call with an effect), over single lanes, with a
 // remark. Invariant:
 // no T.vectorized loop is left; every lane computes what its iteration did.
@@ -73,6 +75,8 @@ func vectorize(c *pipeline.Context, r *scoped.Rewriter, loop *ir.For) ir.Stmt {
 		return serial(loop, loop.Body)
 	}
 	v := &vectorizer{ctx: c, r: r, loop: loop, lanes: int(n), vecs: map[*ir.Var]*ir.Var{}}
+	// What holds for every value of the variable holds in every lane.
+	defer r.BindLoop(loop)()
 	if hasDefinitions(loop.Body) {
 		// What a binding defines is a vector: either all its uses are
 		// vectorized, or none.
@@ -144,10 +148,92 @@ func (v *vectorizer) parts(s ir.Stmt) ir.Stmt {
 			out = append(out, t)
 			continue
 		}
+		if t := v.guarded(c); t != nil {
+			v.why = ""
+			out = append(out, t)
+			continue
+		}
 		v.decline(c.Origin())
 		out = append(out, serial(v.loop, c))
 	}
 	return ir.Seq(out...)
+}
+
+// maxGuards bounds the conditions of a statement that guarded joins.
+const maxGuards = 4
+
+// guarded vectorizes a statement for the case in which its conditions hold in
+// all lanes, which they do when they hold in the last one, or in the first and
+// the last, and runs it serially in the other case: the accesses of all but the
+// last block of a ragged array are vector accesses. Nil when that is not so.
+func (v *vectorizer) guarded(s ir.Stmt) ir.Stmt {
+	conds := v.conditions(s)
+	if len(conds) == 0 || len(conds) > maxGuards {
+		return nil
+	}
+	t := v.loop.Var.Type
+	last := ir.NewBinary(ir.Add, v.loop.Min, ir.IntConst(t, int64(v.lanes-1)))
+	for _, ends := range [][]ir.Expr{{last}, {v.loop.Min, last}} {
+		var guard ir.Expr
+		for _, c := range conds {
+			for _, lane := range ends {
+				guard = and(guard, ir.Substitute(c, ir.SubstMap(map[*ir.Var]ir.Expr{v.loop.Var: lane})))
+			}
+		}
+		guard = v.r.An.Simplify(guard)
+		if _, decided := ir.AsInt(guard); decided {
+			continue
+		}
+		undo := v.r.An.WithConstraint(guard)
+		all := true
+		for _, c := range conds {
+			all = all && v.r.An.CanProve(c)
+		}
+		var out ir.Stmt
+		if all {
+			out, all = v.stmt(s)
+		}
+		undo()
+		if all {
+			return &ir.IfThenElse{Cond: guard, Then: out, Else: serial(v.loop, s), Org: s.Origin()}
+		}
+	}
+	return nil
+}
+
+// conditions are the different conditions of branches and choices in s that
+// depend on the lane; none when one of them reads memory.
+func (v *vectorizer) conditions(s ir.Stmt) []ir.Expr {
+	var out []ir.Expr
+	pure := true
+	add := func(c ir.Expr) {
+		if !v.depends(c) {
+			return
+		}
+		pure = pure && ir.SideEffect(c) == ir.Pure
+		for _, x := range out {
+			if arith.Equal(x, c) {
+				return
+			}
+		}
+		out = append(out, c)
+	}
+	ir.Walk(s, func(s ir.Stmt) bool {
+		if b, ok := s.(*ir.IfThenElse); ok {
+			add(b.Cond)
+		}
+		ir.StmtExprs(s, func(e ir.Expr) bool {
+			if c, ok := ir.IsCall(e, "if_then_else"); ok {
+				add(c.Args[0])
+			}
+			return true
+		})
+		return true
+	})
+	if !pure {
+		return nil
+	}
+	return out
 }
 
 // pieces vectorizes a statement in a serial loop over shorter vectors, of the
@@ -168,7 +254,9 @@ func (v *vectorizer) pieces(s ir.Stmt) ir.Stmt {
 			loop: &ir.For{Var: inner, Min: ir.IntConst(t, 0), Extent: ir.IntConst(t, int64(n)), Kind: ir.Vectorized, Org: v.loop.Org},
 		}
 		undo := v.r.An.BindVar(outer, ir.IntConst(t, 0), count)
+		undoLane := v.r.BindLoop(w.loop)
 		body, ok := w.stmt(freshWith(s, map[*ir.Var]ir.Expr{v.loop.Var: at}))
+		undoLane()
 		undo()
 		if ok {
 			return &ir.For{Var: outer, Min: ir.IntConst(t, 0), Extent: count, Kind: ir.Serial, Body: body, Org: v.loop.Org}
@@ -298,6 +386,9 @@ func (v *vectorizer) dependsAttr(a ir.Attr) bool {
 func (v *vectorizer) uniform(e ir.Expr) (ir.Expr, bool) {
 	if !v.depends(e) {
 		return e, true
+	}
+	if e.DType() == ir.DBool && v.r.An.CanProve(e) {
+		return ir.BoolConst(true), true
 	}
 	x, ok := v.expr(e)
 	if !ok {
