@@ -411,9 +411,9 @@ func (p *packer) checkTensor(t *tensor) {
 		}
 		fail(cond, "strides[%d] violates packed ABI constraint", k)
 	}
-	fail(eq(get(t.handle, 0, fieldByteOffset, ir.DUInt64), ir.IntConst(ir.DUInt64, 0)), "byte_offset violates packed ABI constraint")
+	fail(eq(ir.IntConst(ir.DUInt64, 0), get(t.handle, 0, fieldByteOffset, ir.DUInt64)), "byte_offset violates packed ABI constraint")
 	if t.handle != p.firstH {
-		fail(eq(get(t.handle, 0, fieldDeviceID, ir.DInt32), p.devID), "device_id violates packed ABI constraint")
+		fail(eq(get(t.handle, 0, fieldDeviceID, ir.DInt32), get(p.firstH, 0, fieldDeviceID, ir.DInt32)), "device_id violates packed ABI constraint")
 	}
 	fail(eq(get(t.handle, 0, fieldDeviceType, ir.DInt32), ir.I32(deviceCUDA)), "device_type mismatch, expected cuda")
 	notNull := ir.Expr(&ir.Not{A: isNull(t.b.Data)})
