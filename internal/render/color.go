@@ -77,6 +77,7 @@ type styles struct {
 	enabled          bool
 	add, del         *color.Color
 	addWord, delWord *color.Color
+	addSoft, delSoft *color.Color // of lines that differ in white space only
 	hunk             *color.Color
 	dim, bold        *color.Color
 	remark           *color.Color
@@ -102,6 +103,7 @@ func newStyles(enabled bool, p Palette) *styles {
 		enabled: enabled,
 		add:     mk(add), del: mk(del),
 		addWord: mk(add, color.ReverseVideo), delWord: mk(del, color.ReverseVideo),
+		addSoft: mk(add, color.Faint), delSoft: mk(del, color.Faint),
 		hunk: mk(color.FgCyan), dim: mk(color.Faint), bold: mk(color.Bold),
 		remark: mk(color.FgMagenta),
 		status: map[string]*color.Color{

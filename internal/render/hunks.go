@@ -192,21 +192,31 @@ func (p *printer) block(del, add []string, o DiffOptions) {
 		return
 	}
 	delMarks, addMarks := make([][]textdiff.Span, len(del)), make([][]textdiff.Span, len(add))
+	delSoft, addSoft := make([]bool, len(del)), make([]bool, len(add))
 	for i, j := range pairs {
-		if j >= 0 {
+		switch {
+		case j < 0:
+		case textdiff.SpaceOnly(del[i:i+1], add[j:j+1]):
+			delSoft[i], addSoft[j] = true, true
+		default:
 			delMarks[i], addMarks[j] = textdiff.Words(del[i], add[j])
 		}
 	}
 	for i, s := range del {
-		p.line('-', s, delMarks[i], o)
+		p.styled('-', s, delMarks[i], delSoft[i], o)
 	}
 	for j, s := range add {
-		p.line('+', s, addMarks[j], o)
+		p.styled('+', s, addMarks[j], addSoft[j], o)
 	}
 }
 
-// line writes one line of a diff, with the marked words emphasized where there is color.
 func (p *printer) line(sign byte, content string, marks []textdiff.Span, o DiffOptions) {
+	p.styled(sign, content, marks, false, o)
+}
+
+// styled writes one line of a diff. Where there is color, the marked words are emphasized and a soft
+// line, one that changed in white space only, is toned down.
+func (p *printer) styled(sign byte, content string, marks []textdiff.Span, soft bool, o DiffOptions) {
 	text, ended := strings.CutSuffix(content, "\n")
 	rest := ""
 	if o.MaxLine > 0 && len(text) > o.MaxLine {
@@ -218,10 +228,14 @@ func (p *printer) line(sign byte, content string, marks []textdiff.Span, o DiffO
 		text = text[:cut]
 	}
 	plain, word := p.st.dim, p.st.dim
-	switch sign {
-	case '-':
+	switch {
+	case sign == '-' && soft:
+		plain = p.st.delSoft
+	case sign == '+' && soft:
+		plain = p.st.addSoft
+	case sign == '-':
 		plain, word = p.st.del, p.st.delWord
-	case '+':
+	case sign == '+':
 		plain, word = p.st.add, p.st.addWord
 	default:
 		p.print(" ", Escape(text))
@@ -243,8 +257,10 @@ func (p *printer) line(sign byte, content string, marks []textdiff.Span, o DiffO
 			at = to
 		}
 		for _, m := range marks {
-			piece(m.From, false)
-			piece(m.To, true)
+			// White space at a mark's edges is not emphasized.
+			marked := text[min(m.From, len(text)):min(m.To, len(text))]
+			piece(m.From+len(marked)-len(strings.TrimLeft(marked, " \t")), false)
+			piece(m.From+len(strings.TrimRight(marked, " \t")), true)
 		}
 		piece(len(text), false)
 		p.print(plain.Sprint(string(sign)), b.String())

@@ -41,6 +41,7 @@ type Terminal struct {
 	o     TerminalOptions
 	quiet []trace.LowerRecord // unchanged records not yet shown
 	held  []trace.LowerRecord // nested records that wait for the outer one
+	gap   bool                // the last thing written was a diff: a blank line follows it
 }
 
 // NewTerminal returns a renderer that writes to w.
@@ -120,6 +121,7 @@ func (t *Terminal) show(r trace.LowerRecord) {
 		return
 	}
 	t.flushQuiet()
+	t.afterDiff()
 	t.head(&r)
 	t.remarks(&r)
 	if r.ErrorMsg != "" {
@@ -135,6 +137,15 @@ func (t *Terminal) show(r trace.LowerRecord) {
 		return
 	}
 	t.p.diff(r.BeforeText, r.AfterText, t.o.Diff)
+	t.gap = true
+}
+
+// afterDiff sets the next record off from a diff above it.
+func (t *Terminal) afterDiff() {
+	if t.gap {
+		t.p.print("\n")
+	}
+	t.gap = false
 }
 
 func lineCount(text string) string {
@@ -248,6 +259,7 @@ func (t *Terminal) flushQuiet() {
 	if len(q) == 0 {
 		return
 	}
+	t.afterDiff()
 	sort.SliceStable(q, func(i, j int) bool { return q[i].Index < q[j].Index })
 	numbers := fmt.Sprint(q[0].Index)
 	if last := q[len(q)-1].Index; last != q[0].Index {
