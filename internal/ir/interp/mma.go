@@ -280,13 +280,20 @@ func (c *comp) ldmatrix(e *ir.Call) stmtFn {
 func (c *comp) stmatrix(e *ir.Call) stmtFn {
 	tr, ok1 := ir.AsInt(e.Args[0])
 	n, ok2 := ir.AsInt(e.Args[1])
-	if !ok1 || !ok2 || n != 1 && n != 2 && n != 4 || len(e.Args) != 3+int(n) {
+	args := e.Args
+	if s, ok := args[len(args)-1].(*ir.StringImm); ok {
+		if s.Value != "m8n8" {
+			c.cannot("stmatrix of shape %s", s.Value)
+		}
+		args = args[:len(args)-1]
+	}
+	if !ok1 || !ok2 || n != 1 && n != 2 && n != 4 || len(args) != 3+int(n) {
 		c.fail("stmatrix with these operands")
 	}
 	trans, count := tr != 0, int(n)
 	dst := c.vecI(c.expr(e.Args[2]))
 	var val []func(*warp) []int64
-	for _, a := range e.Args[3:] {
+	for _, a := range args[3:] {
 		val = append(val, c.vecI(c.expr(a)))
 	}
 	st := c.site(pointeeName(e.Args[2]))
