@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"lowertrace/internal/render/textdiff"
@@ -121,9 +122,14 @@ func (t *Terminal) compareHead(al *trace.Alignment) {
 	t.p.print("\n")
 }
 
+var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
 func settingValue(s string) string {
 	if s == "" {
 		return "(none)"
+	}
+	if hash.MatchString(s) {
+		return s[:12] + "…"
 	}
 	return EscapeLine(s)
 }

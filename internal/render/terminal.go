@@ -84,7 +84,7 @@ func (t *Terminal) Start(m trace.Manifest) {
 	if m.InputName != "" && m.Function != "" {
 		parts = append(parts, t.p.st.dim.Sprint(EscapeLine(m.InputName)))
 	}
-	t.p.print(strings.Join(parts, " · "), "\n")
+	t.joined("", 2, parts)
 	if n := len(m.PassConfig); n > 0 {
 		items := make([]string, n)
 		for i, o := range m.PassConfig {
