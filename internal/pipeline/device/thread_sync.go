@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -56,6 +57,9 @@ func threadSync(scope string) func(*pipeline.Context, *ir.IRModule) (*ir.IRModul
 			return f.Body, nil
 		}
 		body, _ := p.seq(ir.Stmts(f.Body), state{})
+		for _, r := range p.remarks {
+			c.Remark(r.Span, "%s", r.Text)
+		}
 		if sameStmts(body, f.Body) {
 			return f.Body, nil
 		}
@@ -89,6 +93,15 @@ type planner struct {
 	written map[*ir.Var]bool  // global memory that is written
 	done    map[ir.Stmt]effect
 	barrier func(ir.Span) ir.Stmt
+	remarks []pipeline.Remark
+}
+
+// remark notes something once.
+func (p *planner) remark(span ir.Span, text string) {
+	r := pipeline.Remark{Span: span, Text: text}
+	if !slices.Contains(p.remarks, r) {
+		p.remarks = append(p.remarks, r)
+	}
 }
 
 // place is a pointer's target: an offset in bytes into an allocation.
@@ -272,7 +285,11 @@ func (p *planner) conflict(a, b *access) bool {
 	if a.pool != b.pool || !a.write && !b.write || a.atomic && b.atomic {
 		return false
 	}
-	return p.cmp.evals > maxSyncEvals || p.cmp.conflict(a, b)
+	if p.cmp.evals > maxSyncEvals {
+		p.cmp.guess = "there are too many addresses to compare"
+		return true
+	}
+	return p.cmp.conflict(a, b)
 }
 
 // stmt places barriers in a statement that begins in a state. Sequences put
@@ -316,6 +333,9 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 		changed = changed || c != s
 		if _, nested := s.(*ir.AttrStmt); !nested && p.meets(now, e.head) {
 			out = append(out, p.barrier(s.Origin()))
+			if p.cmp.guess != "" {
+				p.remark(s.Origin(), "a barrier to be safe: "+p.cmp.guess)
+			}
 			changed = true
 			now = now.sync()
 			sum.tail = sum.tail.sync()
@@ -636,6 +656,7 @@ func (p *planner) whole(s ir.Stmt) effect {
 		ir.Children(s, func(c ir.Stmt) { walk(c, guards, ranged, lost) })
 	}
 	walk(s, nil, nil, nil)
+	p.checkInside(s, e.head)
 	ir.WalkExprs(s, func(x ir.Expr) bool {
 		if c, ok := ir.IsCall(x, "ptx_wait_group"); ok && c != nil {
 			e.waits = true
@@ -648,6 +669,31 @@ func (p *planner) whole(s ir.Stmt) effect {
 		}
 	}
 	return e
+}
+
+// maxInside bounds the accesses compared within one branch or loop that
+// threads take differently.
+const maxInside = 32
+
+// checkInside remarks on accesses within one branch or loop that threads take
+// differently and that meet: no barrier can stand between them.
+func (p *planner) checkInside(s ir.Stmt, list []*access) {
+	switch s.(type) {
+	case *ir.IfThenElse, *ir.For, *ir.While:
+	default:
+		return
+	}
+	if len(list) > maxInside {
+		return
+	}
+	for i, b := range list {
+		for _, a := range list[:i] {
+			if p.conflict(a, b) && p.cmp.guess == "" {
+				p.remark(s.Origin(), "threads that take this way meet at "+a.pool.Name+", and no barrier can stand inside")
+				return
+			}
+		}
+	}
 }
 
 // own are the accesses a statement makes itself.

@@ -46,6 +46,9 @@ type comparer struct {
 	// constant.
 	ranges map[*ir.Var]rangedVar
 	evals  int64
+	// guess says why the last conflict was assumed rather than found, "" if
+	// it was found.
+	guess string
 }
 
 // evalFunc computes an expression from the values of variables by slot.
@@ -226,13 +229,18 @@ func mentions(a *access, index ir.Expr, v *ir.Var) bool {
 // by a before. An asynchronous copy is not even ordered after what its own
 // thread read or stored.
 func (c *comparer) conflict(a, b *access) bool {
+	c.guess = ""
 	if a.pool != b.pool || !a.write && !b.write || a.atomic && b.atomic {
 		return false
 	}
 	if a.index == nil || b.index == nil {
 		lo, hi, ok := c.bounds(a)
 		lo2, hi2, ok2 := c.bounds(b)
-		return !ok || !ok2 || lo < hi2 && lo2 < hi
+		if !ok || !ok2 || lo < hi2 && lo2 < hi {
+			c.guess = "an index has no known range"
+			return true
+		}
+		return false
 	}
 	if lo, hi, ok := c.bounds(a); ok {
 		if lo2, hi2, ok := c.bounds(b); ok && (hi <= lo2 || hi2 <= lo) {
@@ -249,6 +257,7 @@ func (c *comparer) conflict(a, b *access) bool {
 	fa, ga := c.compileAccess(comp, a, ia)
 	fb, gb := c.compileAccess(comp, b, ib)
 	if fa == nil || fb == nil {
+		c.guess = "an index depends on data"
 		return true
 	}
 	isRanged := map[*ir.Var]bool{}
@@ -263,6 +272,7 @@ func (c *comparer) conflict(a, b *access) bool {
 		r, ok := c.ranges[v]
 		if !ok {
 			if r, ok = periodOf(v, ia, ib, a.guards, b.guards); !ok {
+				c.guess = "the range of " + v.Name + " is not known"
 				return true
 			}
 		}
@@ -284,6 +294,7 @@ func (c *comparer) conflict(a, b *access) bool {
 	uniform = both
 	work := c.threads * (combinations(ra) + combinations(rb)) * combinations(uniform)
 	if work <= 0 || work > maxThreadEvals {
+		c.guess = "there are too many addresses to compare"
 		return true
 	}
 	c.evals += work
