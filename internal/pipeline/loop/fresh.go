@@ -13,6 +13,7 @@ func freshWith(s ir.Stmt, subst map[*ir.Var]ir.Expr) ir.Stmt {
 		return nil
 	}
 	vars := map[*ir.Var]*ir.Var{}
+	declared := map[*ir.Buffer]bool{}
 	renew := func(v *ir.Var) {
 		if vars[v] == nil {
 			w := *v
@@ -31,6 +32,8 @@ func freshWith(s ir.Stmt, subst map[*ir.Var]ir.Expr) ir.Stmt {
 			}
 		case *ir.AllocBuffer:
 			renew(s.Buffer.Data)
+		case *ir.DeclBuffer:
+			declared[s.Buffer] = true
 		case *ir.SBlock:
 			for _, iv := range s.IterVars {
 				renew(iv.Var)
@@ -68,9 +71,9 @@ func freshWith(s ir.Stmt, subst map[*ir.Var]ir.Expr) ir.Stmt {
 			return c
 		}
 		c := *b
-		same := vars[b.Data] == nil
-		if !same {
-			c.Data = vars[b.Data]
+		same := vars[b.Data] == nil && !declared[b]
+		if w := vars[b.Data]; w != nil {
+			c.Data = w
 		}
 		list := func(in []ir.Expr) []ir.Expr {
 			for _, e := range in {

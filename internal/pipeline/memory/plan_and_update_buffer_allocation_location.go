@@ -95,7 +95,7 @@ func planAllocations(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		// far in is passed over for the next one out.
 		for ; at != home; at = at.parent {
 			loop, ok := at.stmt.(*ir.For)
-			if !ok || loop.Kind == ir.ThreadBinding {
+			if !ok || loop.Kind != ir.Serial && loop.Kind != ir.Unrolled {
 				continue
 			}
 			if writtenFirst(loop.Body, buffers[v]) {
