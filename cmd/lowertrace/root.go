@@ -32,6 +32,7 @@ func newRootCmd(d *driver.Deps) *cobra.Command {
 		newRunCmd(d, s, driver.Run),
 		newBuildCmd(d, s, driver.Build),
 		newDiffCmd(d, s, driver.Diff),
+		newFmtCmd(d, s, driver.Fmt),
 		newShowCmd(d, s, driver.Show),
 		newReportCmd(d, s, driver.Report),
 		newListCmd(d, s, driver.List),
