@@ -57,12 +57,16 @@ func generate(t testing.TB, kernel, arch string, comments bool) *pipeline.Output
 	return out
 }
 
-// compile compiles without a header or an include path and reports the time.
+// compile compiles without a header or an include path, wants no message from
+// the compiler, and reports the time.
 func compile(t testing.TB, n *gpu.NVRTC, src, arch string) time.Duration {
 	t.Helper()
 	start := time.Now()
-	_, err := n.Compile(src, gpu.CompileOptions{Arch: arch})
+	obj, err := n.Compile(src, gpu.CompileOptions{Arch: arch})
 	d := time.Since(start)
+	if err == nil && obj.Log != "" {
+		t.Errorf("%s: the compiler has something to say:\n%s", arch, obj.Log)
+	}
 	var ce *gpu.CompileError
 	if errors.As(err, &ce) {
 		t.Errorf("%s: does not compile:\n%s", arch, ce.Log)

@@ -355,7 +355,20 @@ func (g *gen) descriptor(p, off ir.Expr) string {
 // fenceOperand prints warpgroup_fence_operand(type, pointer, offset, number of
 // 32-bit registers).
 func (g *gen) fenceOperand(c *ir.Call) text {
-	return atomf("%s<%d>(%s)", g.pre.use("fence_registers"), g.constant(c, 3), g.offset(c.Args[1], c.Args[2]))
+	t, err := ir.ParseDType(g.str(c, 0))
+	if err != nil {
+		g.fail("%v", err)
+	}
+	at := g.offset(c.Args[1], c.Args[2])
+	if t == ir.DFloat32 {
+		g.pre.use("fence_registers_float")
+	} else {
+		g.pre.use("fence_registers_bits")
+		if t != ir.DUInt32 {
+			at = "(unsigned*)" + text{at, precUnary}.in(precUnary)
+		}
+	}
+	return atomf("fence_registers<%d>(%s)", g.constant(c, 3), at)
 }
 
 // wgmmaDescriptor prints initialize_wgmma_descriptor(descriptor, address,

@@ -8,13 +8,8 @@ import (
 
 var matrixHelpers = func() map[string]helper {
 	m := map[string]helper{
-		"fence_registers": {nil, `
-// Keeps the compiler from moving accesses to n 32-bit registers across this point.
-template <int N>
-__device__ __forceinline__ void fence_registers(void* r) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(((unsigned*)r)[i])::"memory");
-}`},
+		"fence_registers_float": {nil, fenceRegisters("float", "f")},
+		"fence_registers_bits":  {nil, fenceRegisters("unsigned", "r")},
 		"wgmma_fence": {nil, `
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }`},
 		"wgmma_commit": {nil, `
@@ -39,6 +34,18 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor(const void* p) {
 	}
 	return m
 }()
+
+// fenceRegisters keeps values in registers of one kind: converting between
+// kinds would touch accumulators that wgmma is still writing.
+func fenceRegisters(typ, con string) string {
+	return fmt.Sprintf(`
+// Keeps the compiler from moving accesses to N registers across this point.
+template <int N>
+__device__ __forceinline__ void fence_registers(%s* r) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+%s"(r[i])::"memory");
+}`, typ, con)
+}
 
 func ldmatrixName(op string, n int, trans bool) string {
 	s := fmt.Sprintf("%s_x%d", op, n)

@@ -93,3 +93,37 @@ func TestLower(t *testing.T) {
 		t.Logf("not lowered:\n%s", strings.Join(failed, "\n"))
 	}
 }
+
+// TestOrigins checks that every line of a kernel, and no line of the prelude,
+// leads to the source.
+func TestOrigins(t *testing.T) {
+	out, err := lower(t, "softmax", "sm_80", "cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := false
+	seen := map[int]bool{}
+	for i, line := range strings.Split(strings.TrimSuffix(out.Source, "\n"), "\n") {
+		org := out.Origins[i]
+		switch {
+		case strings.HasPrefix(line, "extern \"C\""):
+			inside = true
+		case strings.HasPrefix(line, "// Launch"):
+			inside = false
+		}
+		if inside && line != "" && !org.IsValid() {
+			t.Errorf("line %d has no origin: %s", i+1, line)
+		}
+		if !inside && org.IsValid() {
+			t.Errorf("line %d has an origin: %s", i+1, line)
+		}
+		seen[org.Line()] = true
+	}
+	// The statements of softmax/sm_80/input.tir: two copies, two reductions,
+	// two elementwise loops and their bodies.
+	for _, n := range []int{19, 20, 21, 23, 24, 25, 27, 28} {
+		if !seen[n] {
+			t.Errorf("no line of the CUDA comes from line %d of the input", n)
+		}
+	}
+}

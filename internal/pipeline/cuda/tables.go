@@ -10,6 +10,7 @@ import (
 	"lowertrace/internal/pipeline/legalize"
 	"lowertrace/internal/pipeline/loop"
 	"lowertrace/internal/pipeline/memory"
+	"lowertrace/internal/pipeline/schedule"
 	"lowertrace/internal/pipeline/tile"
 )
 
@@ -31,6 +32,9 @@ var (
 		{Pass: legalize.VerifyBufferInit, Optional: true},
 		{Pass: legalize.IfStmtBinding, Optional: true},
 		{Pass: loop.UnrollLoop, Optional: true},
+		{Pass: expr.Simplify, Optional: true},
+		{Pass: schedule.PipelinePlanning, Optional: true},
+		{Pass: schedule.InjectSoftwarePipeline},
 		{Pass: expr.Simplify, Optional: true},
 		{Pass: tile.LayoutInference},
 		{Pass: tile.ReducerPlanAndMaterialize},
@@ -101,6 +105,8 @@ var orders = []struct {
 }{
 	{legalize.BindTarget, tile.LayoutInference, "layouts depend on what the target's instructions want"},
 	{legalize.MaterializeKernelLaunch, tile.LayoutInference, "the thread range of a fragment is the launch's"},
+	{schedule.PipelinePlanning, schedule.InjectSoftwarePipeline, "statements move as the plan says"},
+	{schedule.InjectSoftwarePipeline, tile.LayoutInference, "the copies of a tile are laid out as one buffer"},
 	{legalize.LegalizeNegativeIndex, tile.LowerTileOp, "an offset added to a negative index hides it"},
 	{legalize.FragmentLoopChecker, tile.LayoutInference, "loops it refuses have no layout"},
 	{legalize.VerifyBufferInit, tile.LowerTileOp, "what an operator reads and writes is plain before it is expanded"},
