@@ -31,6 +31,7 @@ func newRootCmd(d *driver.Deps) *cobra.Command {
 	root.AddCommand(
 		newRunCmd(d, s, driver.Run),
 		newBuildCmd(d, s, driver.Build),
+		newCheckCmd(d, s, driver.Check),
 		newDiffCmd(d, s, driver.Diff),
 		newFmtCmd(d, s, driver.Fmt),
 		newShowCmd(d, s, driver.Show),

@@ -1,0 +1,84 @@
+package driver
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/interp"
+	"lowertrace/internal/npy"
+)
+
+// readArrays reads the .npy files of a folder by name: what is left of the
+// file's name without the first suffix that fits. Nil for no folder.
+func readArrays(dir string, suffixes ...string) (map[string]*npy.Array, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	arrays := map[string]*npy.Array{}
+	for _, suffix := range suffixes {
+		for _, e := range entries {
+			name, ok := strings.CutSuffix(e.Name(), suffix)
+			if !ok || name == "" || strings.Contains(name, ".") || arrays[name] != nil {
+				continue
+			}
+			path := filepath.Join(dir, e.Name())
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, openError(path, err)
+			}
+			a, err := npy.Read(bufio.NewReader(f))
+			f.Close()
+			if err != nil {
+				return nil, Usagef("%s: %v", path, err)
+			}
+			arrays[name] = a
+		}
+	}
+	if len(arrays) == 0 {
+		return nil, Usagef("%s holds no array (NAME%s)", dir, strings.Join(suffixes, " or NAME"))
+	}
+	return arrays, nil
+}
+
+// checkInputs are the inputs a module is run on: those given, the rest drawn.
+func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) {
+	given, err := readArrays(o.Inputs, ".in.npy", ".npy")
+	if err != nil {
+		return interp.Args{}, err
+	}
+	in := interp.InputOptions{Given: given, Set: map[string]float64{}, Specs: map[string]string{}}
+	for _, kv := range o.Set {
+		name, value, ok := strings.Cut(kv, "=")
+		v, perr := strconv.ParseFloat(value, 64)
+		if value == "True" || value == "False" {
+			v, perr = 0, nil
+			if value == "True" {
+				v = 1
+			}
+		}
+		if !ok || perr != nil {
+			return interp.Args{}, Usagef("--set %s: expected NAME=NUMBER", kv)
+		}
+		in.Set[name] = v
+	}
+	for _, kv := range o.InputSpec {
+		name, spec, ok := strings.Cut(kv, "=")
+		if !ok {
+			return interp.Args{}, Usagef("--input %s: expected NAME=SPEC, for example X=uniform_int:0..9", kv)
+		}
+		in.Specs[name] = spec
+	}
+	args, err := interp.Inputs(m, in)
+	if err != nil {
+		return interp.Args{}, Usagef("inputs: %v", err)
+	}
+	return args, nil
+}

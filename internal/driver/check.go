@@ -1,0 +1,390 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"lowertrace/internal/diag"
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/interp"
+	"lowertrace/internal/ir/script"
+	"lowertrace/internal/npy"
+	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/cuda"
+	"lowertrace/internal/pipeline/device"
+	"lowertrace/internal/render"
+	"lowertrace/internal/trace"
+)
+
+// CheckOptions are what `check` was asked for.
+type CheckOptions struct {
+	RunOptions
+	Inputs    string   // folder of NAME.npy or NAME.in.npy
+	Expect    string   // folder of NAME.npy or NAME.out.npy
+	Tolerance float64  // relative; negative: by type
+	Unordered []string // buffers compared as sorted lists
+	Set       []string // NAME=VALUE: symbolic sizes and scalars
+	InputSpec []string // NAME=SPEC: how an input is drawn
+	Perf      bool
+	All       bool // go on behind the first bad state
+}
+
+// checkState is one state of the module to run.
+type checkState struct {
+	label string // of the pass whose result it is; "input" for the first
+	index int    // of the record
+	mod   *ir.IRModule
+	// text tells states of equal text apart from those to run.
+	before, text string
+	skip         string // why the state cannot be run at all
+	failed       string // the pass failed: its message
+}
+
+// stateVerdict is what became of a state.
+type stateVerdict struct {
+	Label    string           `json:"pass"`
+	Index    int              `json:"index"`
+	Verdict  string           `json:"verdict"` // same, rounding, WRONG, finding, not runnable, unchanged, failed
+	MaxError float64          `json:"max_error,omitempty"`
+	Details  []string         `json:"details,omitempty"`
+	Findings []checkedFinding `json:"findings,omitempty"`
+}
+
+type checkedFinding struct {
+	Kind   string      `json:"kind"`
+	Text   string      `json:"text"`
+	Place  *diag.Place `json:"place,omitempty"`
+	Block  [3]int      `json:"block"`
+	Thread int         `json:"thread"`
+	Count  int         `json:"count"`
+}
+
+// Words of a verdict.
+const (
+	verdictSame        = "same"
+	verdictRounding    = "rounding"
+	verdictWrong       = "WRONG"
+	verdictFinding     = "finding"
+	verdictNotRunnable = "not runnable"
+	verdictUnchanged   = "unchanged"
+	verdictFailed      = "failed"
+)
+
+// stateCollector is the instrument that keeps the module after each pass of
+// the table.
+type stateCollector struct {
+	c      *pipeline.Context
+	states []checkState
+	text   textCache
+	n      int
+}
+
+func (s *stateCollector) Before(e *pipeline.Event) {}
+
+func (s *stateCollector) After(e *pipeline.Event) {
+	n := s.n
+	s.n++
+	if e.Depth > 0 || e.Skipped != "" {
+		return
+	}
+	st := checkState{label: e.Label, index: n, before: s.text.print(e.Input).Text}
+	switch {
+	case e.Err != nil:
+		st.failed = e.Err.Error()
+	case e.Pass == device.FilterHost:
+		return // its sibling's result joins both halves
+	default:
+		st.mod = joinHost(e.Result, s.c.Aside[cuda.AsideHost])
+		st.text = s.text.print(e.Result).Text
+	}
+	s.states = append(s.states, st)
+}
+
+// joinHost puts the host half back in front of a device module, so that both
+// run as a whole.
+func joinHost(dev, host *ir.IRModule) *ir.IRModule {
+	if host == nil || dev == nil {
+		return dev
+	}
+	return &ir.IRModule{Funcs: slices.Concat(host.Funcs, dev.Funcs)}
+}
+
+// Check runs the IR at every pass boundary and names the first pass that
+// changed the result.
+func Check(ctx context.Context, d *Deps, o CheckOptions) error {
+	var states []checkState
+	var title string
+	var err error
+	file := ""
+	if len(o.Files) > 0 {
+		file = o.Files[0]
+	}
+	if isKernelFile(file) {
+		states, title, err = d.checkFile(ctx, file, o)
+	} else {
+		states, title, err = d.checkRun(file, o)
+	}
+	if err != nil {
+		return err
+	}
+	return d.judge(ctx, title, states, o)
+}
+
+// isKernelFile tells a kernel from what names a run.
+func isKernelFile(arg string) bool {
+	return arg == "" || arg == "-" || strings.HasSuffix(arg, ".tir") || strings.HasSuffix(arg, ".py")
+}
+
+// checkFile lowers a kernel and keeps its states.
+func (d *Deps) checkFile(ctx context.Context, file string, o CheckOptions) ([]checkState, string, error) {
+	in, err := d.readKernel(file, o.TraceDir)
+	if err != nil {
+		return nil, "", err
+	}
+	jobs, err := d.plan(in, o.RunOptions)
+	if err != nil {
+		return nil, "", err
+	}
+	j := jobs[0]
+	c := &pipeline.Context{Target: j.target, Options: j.config, Select: selection(j.opts), Interrupted: ctx.Err}
+	col := &stateCollector{c: c}
+	col.states = append(col.states, checkState{label: "input", index: -1, mod: in.mod, text: script.Print(in.mod)})
+	c.Instruments = append(c.Instruments, col)
+	if _, err := j.pipe.Run(c, in.mod); err != nil && !errors.Is(err, pipeline.ErrStopped) && len(col.states) == 0 {
+		return nil, "", d.passFailed(err)
+	}
+	return col.states, fmt.Sprintf("%s · %s · %s", in.mod.Funcs[0].Name, j.target.Arch, in.name), nil
+}
+
+// checkRun takes the states of a recorded run.
+func (d *Deps) checkRun(arg string, o CheckOptions) ([]checkState, string, error) {
+	run, err := d.openRun(arg, o.TraceDir)
+	if err != nil {
+		return nil, "", err
+	}
+	var states []checkState
+	var host *ir.IRModule
+	parse := func(name, text string) (*ir.IRModule, string) {
+		m, err := script.ParseString(name, text)
+		if err != nil {
+			return nil, err.Error()
+		}
+		return m, ""
+	}
+	for i := range run.Records {
+		r := &run.Records[i]
+		if r.Depth > 0 || r.Status == trace.Codegen || r.Status == trace.Skipped {
+			continue
+		}
+		if len(states) == 0 && r.HasBefore {
+			m, why := parse("input", r.BeforeText)
+			states = append(states, checkState{label: "input", index: -1, mod: m, text: r.BeforeText, skip: why})
+		}
+		st := checkState{label: recordLabel(run, i), index: r.Index, before: r.BeforeText, text: r.AfterText}
+		switch {
+		case r.Status == trace.Failed:
+			st.failed = r.ErrorMsg
+		case !r.HasAfter:
+			st.skip = "its text was not recorded"
+		case r.Changed || len(states) == 0:
+			st.mod, st.skip = parse(r.Name, r.AfterText)
+			if r.Name == "Filter" && st.mod != nil {
+				if slices.ContainsFunc(st.mod.Funcs, func(f *ir.PrimFunc) bool { return !pipeline.IsDeviceFunc(f) }) {
+					host = st.mod
+					continue // the device half that follows joins it
+				}
+			}
+			if host != nil {
+				st.mod = joinHost(st.mod, host)
+			}
+		}
+		states = append(states, st)
+	}
+	if len(states) == 0 {
+		return nil, "", Usagef("%s has no recorded state to run", arg)
+	}
+	return states, fmt.Sprintf("%s · %s · %s", run.Function, run.Target, arg), nil
+}
+
+// judge runs the states and tells what came of each.
+func (d *Deps) judge(ctx context.Context, title string, states []checkState, o CheckOptions) error {
+	first := -1 // the first state that runs: what the others are compared with
+	for i := range states {
+		if states[i].mod != nil && states[i].skip == "" {
+			first = i
+			break
+		}
+	}
+	if first < 0 {
+		return Failf("no state of %s can be run: %s", title, states[0].skip)
+	}
+	args, err := d.checkInputs(states[first].mod, o)
+	if err != nil {
+		return err
+	}
+	cmp := interp.CompareOptions{Unordered: map[string]bool{}}
+	for _, n := range o.Unordered {
+		cmp.Unordered[n] = true
+	}
+	if o.Tolerance >= 0 {
+		cmp.RTol = &o.Tolerance
+	}
+	want, err := readArrays(o.Expect, ".out.npy", ".npy")
+	if err != nil {
+		return err
+	}
+	var verdicts []stateVerdict
+	bad := -1
+	var stats *interp.Stats
+	for i := range states {
+		if err := ctx.Err(); err != nil {
+			return reported(ExitInterrupted)
+		}
+		st := &states[i]
+		v := stateVerdict{Label: st.label, Index: st.index}
+		switch {
+		case st.failed != "":
+			v.Verdict, v.Details = verdictFailed, []string{st.failed}
+		case st.skip != "":
+			v.Verdict, v.Details = verdictNotRunnable, []string{st.skip}
+		case i > first && (st.mod == nil || st.before == st.text):
+			v.Verdict = verdictUnchanged
+		default:
+			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Findings: true, Stats: o.Perf})
+			if rerr == nil && want == nil {
+				want = res.Outputs
+				cmp.Types = res.Types
+			}
+			if rerr == nil {
+				for _, n := range res.Atomic {
+					cmp.Unordered[n] = true
+				}
+				stats = res.Stats
+			}
+			v.take(res, rerr, want, cmp)
+		}
+		verdicts = append(verdicts, v)
+		if isBad(v.Verdict) && bad < 0 {
+			bad = i
+			if !o.All {
+				break
+			}
+		}
+	}
+	if o.JSON {
+		doc := map[string]any{"schema_version": 1, "title": title, "states": verdicts}
+		if bad >= 0 {
+			doc["first_bad"] = verdicts[bad].Label
+		}
+		if o.Perf && stats != nil {
+			doc["perf"] = stats
+		}
+		if err := writeJSON(d.Stdout, doc); err != nil {
+			return err
+		}
+	} else {
+		d.tellVerdicts(title, states, verdicts, bad, o)
+		if o.Perf && stats != nil {
+			fmt.Fprint(d.Stdout, "\n", stats)
+		}
+	}
+	if bad >= 0 {
+		return reported(ExitFailed)
+	}
+	return nil
+}
+
+func isBad(v string) bool { return v == verdictWrong || v == verdictFinding || v == verdictFailed }
+
+// take fills a verdict from a run.
+func (v *stateVerdict) take(res *interp.Result, err error, want map[string]*npy.Array, cmp interp.CompareOptions) {
+	var not *interp.NotRunnable
+	switch {
+	case errors.As(err, &not):
+		v.Verdict, v.Details = verdictNotRunnable, []string{err.Error()}
+		return
+	case err != nil:
+		v.Verdict, v.Details = verdictFinding, []string{err.Error()}
+		return
+	}
+	got := map[string]*npy.Array{}
+	for n := range want { // an expectation may name some of the buffers only
+		got[n] = res.Outputs[n]
+	}
+	worst := interp.Identical
+	for _, d := range interp.Compare(want, got, cmp) {
+		if d.Verdict > interp.Identical {
+			v.MaxError = max(v.MaxError, d.MaxError)
+		}
+		if d.Verdict == interp.Wrong {
+			v.Details = append(v.Details, d.String())
+		}
+		worst = max(worst, d.Verdict)
+	}
+	v.Verdict = [...]string{verdictSame, verdictRounding, verdictWrong}[worst]
+	for _, f := range res.Findings {
+		v.Findings = append(v.Findings, checkedFinding{string(f.Kind), f.String(), diag.PlaceOf(f.Span), f.Block, f.Thread, f.Count})
+	}
+	if len(res.Findings) > 0 && worst != interp.Wrong {
+		v.Verdict = verdictFinding
+	}
+}
+
+// tellVerdicts prints a line for each state, the first bad one with its
+// details and its diff.
+func (d *Deps) tellVerdicts(title string, states []checkState, verdicts []stateVerdict, bad int, o CheckOptions) {
+	fmt.Fprintf(d.Stdout, "%s\n\n", title)
+	w := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
+	counts := map[string]int{}
+	for _, v := range verdicts {
+		counts[v.Verdict]++
+		if v.Verdict == verdictUnchanged {
+			continue
+		}
+		note := ""
+		switch {
+		case v.Verdict == verdictRounding || v.Verdict == verdictWrong:
+			note = fmt.Sprintf("max error %.2g", v.MaxError)
+		case v.Verdict == verdictNotRunnable:
+			note = v.Details[0]
+		case v.Verdict == verdictFinding && len(v.Findings) > 0:
+			note = fmt.Sprintf("%d finding(s)", len(v.Findings))
+		}
+		num := ""
+		if v.Index >= 0 {
+			num = fmt.Sprint(v.Index)
+		}
+		fmt.Fprintf(w, "%4s  %s\t%s\t%s\n", num, v.Label, v.Verdict, note)
+	}
+	w.Flush()
+	if bad < 0 {
+		fmt.Fprintf(d.Stdout, "\nno pass changed the result: %s\n", countsText(counts))
+		return
+	}
+	v := verdicts[bad]
+	fmt.Fprintf(d.Stdout, "\nfirst bad pass: %s\n", v.Label)
+	for _, line := range v.Details {
+		fmt.Fprintf(d.Stdout, "  %s\n", line)
+	}
+	for _, f := range v.Findings {
+		fmt.Fprintf(d.Stdout, "  %s\n", f.Text)
+	}
+	if st := states[bad]; bad > 0 && st.text != "" {
+		fmt.Fprintln(d.Stdout)
+		t := d.terminal(render.DiffOptions{Context: o.Context, Host: o.Host})
+		t.Diff("before", "after "+v.Label, st.before, st.text)
+	}
+}
+
+func countsText(counts map[string]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
+	}
+	return strings.Join(parts, ", ")
+}
