@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"strings"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/arith"
@@ -446,7 +447,7 @@ func usage(f *ir.PrimFunc) map[*ir.Var]use {
 				v, isVar := a.(*ir.Var)
 				l, isAddress := addressed(a)
 				switch {
-				case isAddress && e.Op.Name == "ptx_cp_async" && i == 1:
+				case isAddress && i == 1 && (e.Op.Name == "ptx_cp_async" || strings.HasPrefix(e.Op.Name, "atomic_add")):
 					mark(l.Buffer.Data, use{read: true})
 				case isAddress:
 					mark(l.Buffer.Data, use{true, true})
@@ -471,12 +472,44 @@ func usage(f *ir.PrimFunc) map[*ir.Var]use {
 		}
 		return true
 	}
-	ir.Walk(f.Body, func(s ir.Stmt) bool {
-		if st, ok := s.(*ir.BufferStore); ok {
-			mark(st.Buffer.Data, use{written: true})
+	// Where a store's place, or whether it happens, depends on data, some
+	// elements may keep what was there before: that counts as a read.
+	chance := map[*ir.Var]bool{}
+	depends := func(e ir.Expr) bool {
+		found := false
+		ir.WalkExpr(e, func(e ir.Expr) bool {
+			switch e := e.(type) {
+			case *ir.BufferLoad:
+				found = true
+			case *ir.Var:
+				found = found || chance[e]
+			case *ir.Call:
+				found = found || e.Op == nil || e.Op.Effect > ir.Pure
+			}
+			return !found
+		})
+		return found
+	}
+	var walk func(s ir.Stmt, partial bool)
+	walk = func(s ir.Stmt, partial bool) {
+		switch s := s.(type) {
+		case *ir.Bind:
+			if depends(s.Value) {
+				chance[s.Var] = true
+			}
+		case *ir.IfThenElse:
+			partial = partial || depends(s.Cond)
+		case *ir.While:
+			partial = partial || depends(s.Cond)
+		case *ir.BufferStore:
+			for _, i := range s.Indices {
+				partial = partial || depends(i)
+			}
+			mark(s.Buffer.Data, use{written: true, read: partial || s.Predicate != nil})
 		}
 		ir.StmtExprs(s, visit)
-		return true
-	})
+		ir.Children(s, func(c ir.Stmt) { walk(c, partial) })
+	}
+	walk(f.Body, false)
 	return m
 }
