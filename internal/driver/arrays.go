@@ -54,7 +54,8 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	if err != nil {
 		return interp.Args{}, err
 	}
-	in := interp.InputOptions{Given: given, Set: map[string]float64{}, Specs: map[string]string{}}
+	renameArrays(m, given)
+	in := interp.InputOptions{Given: given, Set: sizesOf(m, given), Specs: map[string]string{}}
 	for _, kv := range o.Set {
 		name, value, ok := strings.Cut(kv, "=")
 		v, perr := strconv.ParseFloat(value, 64)
@@ -81,4 +82,38 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 		return interp.Args{}, Usagef("inputs: %v", err)
 	}
 	return args, nil
+}
+
+// renameArrays gives arrays that are named as a parameter's handle is, without
+// its _handle, the name of the buffer: TVMScript renames a buffer R to R_1
+// where another R comes first.
+func renameArrays(m *ir.IRModule, arrays map[string]*npy.Array) {
+	for _, f := range m.Funcs {
+		for _, b := range f.BufferMap {
+			name := strings.TrimSuffix(b.Param.Name, "_handle")
+			if a := arrays[name]; a != nil && name != b.Buffer.Name && arrays[b.Buffer.Name] == nil {
+				arrays[b.Buffer.Name] = a
+				delete(arrays, name)
+			}
+		}
+	}
+}
+
+// sizesOf are the symbolic sizes that the shapes of given arrays settle.
+func sizesOf(m *ir.IRModule, arrays map[string]*npy.Array) map[string]float64 {
+	sizes := map[string]float64{}
+	for _, f := range m.Funcs {
+		for _, b := range f.BufferMap {
+			a := arrays[b.Buffer.Name]
+			if a == nil || len(a.Shape) != len(b.Buffer.Shape) {
+				continue
+			}
+			for i, e := range b.Buffer.Shape {
+				if v, ok := e.(*ir.Var); ok {
+					sizes[v.Name] = float64(a.Shape[i])
+				}
+			}
+		}
+	}
+	return sizes
 }

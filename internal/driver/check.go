@@ -238,6 +238,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 	if err != nil {
 		return err
 	}
+	renameArrays(states[first].mod, want)
 	var verdicts []stateVerdict
 	bad := -1
 	var stats *interp.Stats
