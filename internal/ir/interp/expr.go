@@ -711,6 +711,14 @@ func (c *comp) logical(e *ir.Binary) val {
 
 // choose compiles Select, and if_then_else when lazy.
 func (c *comp) choose(cond, yes, no ir.Expr, lazy bool) val {
+	k := c.expr(cond)
+	if k.uni && k.cst != nil {
+		// The chosen side is the result: its temporaries are not given back.
+		if k.cst.i != 0 {
+			return c.expr(yes)
+		}
+		return c.expr(no)
+	}
 	t := yes.DType()
 	n := max(int(t.Lanes), 1)
 	var at int
@@ -722,14 +730,8 @@ func (c *comp) choose(cond, yes, no ir.Expr, lazy bool) val {
 	}
 	m := c.mark()
 	defer c.release(m)
-	k, a, b := c.expr(cond), c.expr(yes), c.expr(no)
+	a, b := c.expr(yes), c.expr(no)
 	c.sameShape(a, b)
-	if k.uni && k.cst != nil {
-		if k.cst.i != 0 {
-			return a
-		}
-		return b
-	}
 	if k.uni && a.uni && b.uni {
 		kf := k.ui
 		if fl {
