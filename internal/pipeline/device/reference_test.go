@@ -98,3 +98,12 @@ func TestReferenceThreadSync(t *testing.T) {
 	})
 	t.Run("dynamic", func(t *testing.T) { passtest.Reference(t, ThreadSyncDynamic, "ThreadSync#2") })
 }
+
+// TestReferenceHopper compares on sm_90a, where tensor maps, clusters and
+// dependent launches occur.
+func TestReferenceHopper(t *testing.T) {
+	for _, p := range []*pipeline.Pass{LowerHopperIntrin, AnnotateDeviceRegions, AnnotateReadOnlyParams, MarkCudaSyncCalls,
+		LowerDeviceKernelLaunch, PersistThreadblock} {
+		t.Run(p.Name, func(t *testing.T) { passtest.ReferenceOn(t, "sm_90a", p, nil) })
+	}
+}
