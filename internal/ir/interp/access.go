@@ -2,6 +2,7 @@ package interp
 
 import (
 	"math/bits"
+	"strings"
 
 	"lowertrace/internal/ir"
 )
@@ -472,13 +473,49 @@ func (c *comp) store(s *ir.BufferStore) stmtFn {
 			c.fail("buffer %s: %d elements are written with a value of type %s", s.Buffer.Name, n, v.t)
 		}
 	}
-	el, per := a.el, a.per
-	run := int64(el.span(per))
-	k, f := el.k, el.f
-	if k == kSub {
+	if a.el.k == kSub {
 		return c.storePacked(a, v, n)
 	}
 	kind := accWrite
+	for _, ix := range s.Indices {
+		if c.atomicResult(ix) {
+			f := c.plainStore(a, v, n, kind)
+			return func(w *warp) {
+				if m := w.memOf(a.base(w)); m != nil && m.scope == "global" {
+					w.r.noteAtomic(m.name)
+				}
+				f(w)
+			}
+		}
+	}
+	return c.plainStore(a, v, n, kind)
+}
+
+// atomicResult reports a value that depends on the result of an atomic.
+func (c *comp) atomicResult(e ir.Expr) bool {
+	hit := false
+	ir.WalkExpr(e, func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.Var:
+			hit = hit || c.fromAtomic[e]
+		case *ir.Call:
+			hit = hit || e.Op != nil && strings.HasPrefix(e.Op.Name, "atomic_") && strings.Contains(e.Op.Name, "_ret_")
+		}
+		return !hit
+	})
+	return hit
+}
+
+func (r *run) noteAtomic(name string) {
+	r.mu.Lock()
+	r.atomics[name] = true
+	r.mu.Unlock()
+}
+
+func (c *comp) plainStore(a *access, v val, n int, kind accessKind) stmtFn {
+	el, per := a.el, a.per
+	run := int64(el.span(per))
+	k, f := el.k, el.f
 	if el.fl {
 		vf := c.vecF(v)
 		return func(w *warp) {

@@ -98,6 +98,7 @@ type comp struct {
 	reducer    *ir.CommReducer
 	reds       map[*ir.Var]string // reducers: the operation
 	sites      int
+	fromAtomic map[*ir.Var]bool     // the order of threads decides the value
 	threadVars map[*ir.Var]int      // bound to launch_thread_idx
 	ranges     map[*ir.Var][2]int64 // of loop variables, where constant
 	lazy       map[*ir.Var]ir.Expr  // bindings that use a variable defined after them
@@ -351,6 +352,7 @@ func (c *comp) bind(s *ir.Bind) stmtFn {
 		v = c.convert(v, s.Var.Type)
 	}
 	sl := c.define(s.Var, v.uni)
+	c.fromAtomic[s.Var] = c.atomicResult(s.Value)
 	if v.cst != nil {
 		k := *v.cst
 		sl.cst = &val{t: s.Var.Type, uni: true, cst: &k, ui: v.ui, uf: v.uf}

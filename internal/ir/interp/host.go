@@ -118,7 +118,7 @@ func (r *run) main(args Args) (*Result, error) {
 		}
 		p.body(w)
 	}
-	res := &Result{Outputs: map[string]*npy.Array{}, Findings: r.col.list(), Stats: r.stats, Atomic: sortedKeys(r.atomics)}
+	res := &Result{Outputs: map[string]*npy.Array{}, Findings: r.col.list(), Stats: r.stats, Atomic: sortedKeys(r.atomics), Types: in.types}
 	for name, m := range in.mems {
 		a, err := fromMem(m, in.args.Arrays[name], in.types[name], in.args.Strides[name])
 		if err != nil {
@@ -151,7 +151,7 @@ func (r *run) compile(f *ir.PrimFunc) *program {
 	if p := r.progs[f.Name]; p != nil {
 		return p
 	}
-	c := &comp{r: r, fn: f, vars: map[*ir.Var]*slot{}, free: map[string]*ir.Var{}, span: f.Org, sync: r.sync, bounds: r.bounds, reds: map[*ir.Var]string{}, threadVars: map[*ir.Var]int{},
+	c := &comp{r: r, fn: f, vars: map[*ir.Var]*slot{}, free: map[string]*ir.Var{}, span: f.Org, sync: r.sync, bounds: r.bounds, reds: map[*ir.Var]string{}, threadVars: map[*ir.Var]int{}, fromAtomic: map[*ir.Var]bool{},
 		ranges: map[*ir.Var][2]int64{}, lazy: map[*ir.Var]ir.Expr{}}
 	p := &program{fn: f}
 	for _, v := range f.Params {

@@ -102,6 +102,8 @@ type Result struct {
 	// Outputs are all buffer parameters after the run, by name, in the form
 	// the inputs had.
 	Outputs map[string]*npy.Array
+	// Types are the element types of the buffers behind them.
+	Types map[string]ir.DType
 	// Atomic names the buffers addressed by the result of an atomic operation:
 	// the order of their elements depends on the order of threads.
 	Atomic   []string

@@ -144,9 +144,7 @@ func typeOfArray(in *inputs, name string) ir.DType {
 	if a == nil {
 		return ir.DFloat32
 	}
-	t := map[string]ir.DType{"b1": ir.DBool, "i1": ir.DInt8, "i2": ir.DInt16, "i4": ir.DInt32, "i8": ir.DInt64, "u1": ir.DUInt8,
-		"u2": ir.DUInt16, "u4": ir.DUInt32, "u8": ir.DUInt64, "f2": ir.DFloat16, "f4": ir.DFloat32, "f8": ir.DFloat64}[string(a.DType)]
-	return t
+	return typeOfNpy(a.DType)
 }
 
 func ints(shape []int) []int64 {
