@@ -9,7 +9,3 @@ import (
 func TestLetInline(t *testing.T) {
 	passtest.Golden(t, LetInline, "testdata/LetInline/*.txtar")
 }
-
-func TestLetInlineReference(t *testing.T) {
-	passtest.Reference(t, LetInline)
-}

@@ -100,6 +100,9 @@ func ReferenceOn(t *testing.T, arch string, p *pipeline.Pass, normalize func(*ir
 			t.Errorf("%s: unexplained: %s", label, different[label])
 		}
 	}
+	if total == 0 {
+		t.Errorf("no run of %s is in the reference for %s", strings.Join(names, ", "), arch)
+	}
 	t.Logf("%s: %d of %d texts reproduced", p.Name, equal, total)
 }
 
