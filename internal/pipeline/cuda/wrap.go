@@ -11,8 +11,9 @@ const (
 )
 
 // statement prints a statement, broken into several lines when it is long. A
-// break comes after a comma or before an operator, as far outside of
-// parentheses as possible and as late as possible there.
+// break comes after a comma or before an operator: as far outside of
+// parentheses as possible, at the operator that binds least there, and as late
+// as possible among those.
 func (g *gen) statement(s string) {
 	indent := len("  ") * g.indent
 	if indent+len(s) <= maxLine || strings.ContainsAny(s, "\"\n") {
@@ -33,7 +34,7 @@ func cutLine(s *string, limit int) string {
 		*s = ""
 		return t
 	}
-	best, bestDepth, depth := -1, 0, 0
+	best, bestRank, depth := -1, 0, 0
 	for i := 0; i < len(t) && i <= limit; i++ {
 		switch t[i] {
 		case '(', '[', '{':
@@ -41,14 +42,20 @@ func cutLine(s *string, limit int) string {
 		case ')', ']', '}':
 			depth--
 		case ' ':
-			after := t[i+1:]
 			comma := i > 0 && t[i-1] == ','
 			assign := i > 1 && t[i-1] == '=' && t[i-2] == ' '
-			if i < minPiece && !assign || !comma && !assign && !beginsOperator(after) {
+			binds := 0
+			if !comma && !assign {
+				var ok bool
+				if binds, ok = operatorBinds(t[i+1:]); !ok {
+					continue
+				}
+			}
+			if i < minPiece && !assign {
 				continue
 			}
-			if best < 0 || depth <= bestDepth {
-				best, bestDepth = i, depth
+			if rank := depth<<8 + binds; best < 0 || rank <= bestRank {
+				best, bestRank = i, rank
 			}
 		}
 	}
@@ -60,9 +67,16 @@ func cutLine(s *string, limit int) string {
 	return t[:best]
 }
 
-// beginsOperator reports a binary operator, but not an assignment, at the
-// beginning of a text.
-func beginsOperator(s string) bool {
+// operatorBinds is how tightly the binary operator at the beginning of a text
+// binds; ok is false where there is none, or an assignment.
+func operatorBinds(s string) (prec int, ok bool) {
 	op, _, ok := strings.Cut(s, " ")
-	return ok && (infix[op] || op == "?" || op == ":")
+	if !ok {
+		return 0, false
+	}
+	if op == "?" || op == ":" {
+		return precTernary, true
+	}
+	o, ok := operators[op]
+	return o.prec, ok
 }

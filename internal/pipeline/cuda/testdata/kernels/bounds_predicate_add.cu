@@ -20,13 +20,15 @@ bounds_predicate_add_kernel(const half_t* __restrict__ A, const half_t* __restri
   __align__(4) half_t a[16];
   #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    *(half2_t*)&a[i * 2] = by * 8 + i < 25 && bx * 32 + (tx & 31) < 35
+    *(half2_t*)&a[i * 2] =
+        by * 8 + i < 25 && bx * 32 + (tx & 31) < 35
         ? *(const half2_t*)&A[by * 2240 + i * 280 + (tx >> 5) * 70 + bx * 64 + (tx & 31) * 2]
         : splat2(half_t{0x0000 /* 0 */});
   }
   #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    *(half2_t*)&b[i * 256 + tx * 2] = by * 8 + i < 25 && bx * 32 + (tx & 31) < 35
+    *(half2_t*)&b[i * 256 + tx * 2] =
+        by * 8 + i < 25 && bx * 32 + (tx & 31) < 35
         ? *(const half2_t*)&B[by * 2240 + i * 280 + (tx >> 5) * 70 + bx * 64 + (tx & 31) * 2]
         : splat2(half_t{0x3c00 /* 1 */});
   }
@@ -34,8 +36,8 @@ bounds_predicate_add_kernel(const half_t* __restrict__ A, const half_t* __restri
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if (by * 8 + i < 25) {
-        *(half2_t*)&C[by * 2240 + i * 280 + (tx >> 5) * 70 + bx * 64 + (tx & 31) * 2] = *(half2_t*)&a[i * 2]
-            + *(half2_t*)&b[i * 256 + tx * 2];
+        *(half2_t*)&C[by * 2240 + i * 280 + (tx >> 5) * 70 + bx * 64 + (tx & 31) * 2] =
+            *(half2_t*)&a[i * 2] + *(half2_t*)&b[i * 256 + tx * 2];
       }
     }
   }

@@ -40,9 +40,9 @@ gelu_f16_kernel(const half_t* __restrict__ X, half_t* __restrict__ Y) {
   }
   #pragma unroll
   for (int i = 0; i < 16; ++i) {
-    *(float4*)&x[i * 4] = 0.5f * *(float4*)&x[i * 4]
-        * (1.0f + tanhf(0.7978846f * (*(float4*)&x[i * 4] + 0.044715f * *(float4*)&x[i * 4] * *(float4*)&x[i * 4]
-        * *(float4*)&x[i * 4])));
+    *(float4*)&x[i * 4] =
+        0.5f * *(float4*)&x[i * 4] * (1.0f + tanhf(0.7978846f
+        * (*(float4*)&x[i * 4] + 0.044715f * *(float4*)&x[i * 4] * *(float4*)&x[i * 4] * *(float4*)&x[i * 4])));
   }
   #pragma unroll
   for (int i = 0; i < 8; ++i) {

@@ -5,7 +5,8 @@ scalar_axpy_kernel(const float* __restrict__ X, float* __restrict__ Y, float alp
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if (bx * 256 + i * 128 + tx < count) {
-      Y[bx * 256 + i * 128 + tx] = flag ? alpha * X[bx * 256 + i * 128 + tx] + Y[bx * 256 + i * 128 + tx]
+      Y[bx * 256 + i * 128 + tx] =
+          flag ? alpha * X[bx * 256 + i * 128 + tx] + Y[bx * 256 + i * 128 + tx]
           : Y[bx * 256 + i * 128 + tx] - X[bx * 256 + i * 128 + tx];
     }
   }

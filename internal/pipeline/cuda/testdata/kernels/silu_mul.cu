@@ -10,8 +10,8 @@ silu_mul_kernel(const float* __restrict__ G, const float* __restrict__ U, float*
   const int by = blockIdx.y;
   const int tx = threadIdx.x;
   const float4 g = *(const float4*)&G[by * 1024 + bx * 256 + tx * 4];
-  *(float4*)&Y[by * 1024 + bx * 256 + tx * 4] = g / (1.0f + expf(g * -1.0f))
-      * *(const float4*)&U[by * 1024 + bx * 256 + tx * 4];
+  *(float4*)&Y[by * 1024 + bx * 256 + tx * 4] =
+      g / (1.0f + expf(g * -1.0f)) * *(const float4*)&U[by * 1024 + bx * 256 + tx * 4];
 }
 
 // Launch: silu_mul_kernel<<<(4, 64, 1), (64, 1, 1), 0>>>(G, U, Y)
