@@ -525,8 +525,8 @@ func (c *comp) plainStore(a *access, v val, n int, kind accessKind) stmtFn {
 				if m == nil || mask == 0 {
 					continue
 				}
-				if m.shadow != nil {
-					w.sameWrites(m, mask, run, a.st, func(l, i int) bool { return differF(x[l*n+j*per:][:per], x[i*n+j*per:][:per]) })
+				if m.shadow != nil || m.global != nil {
+					w.sameWrites(m, mask, a.st, func(l, i int) bool { return differF(x[l*n+j*per:][:per], x[i*n+j*per:][:per]) })
 				}
 				ok := w.access(m, mask, run, kind, a.st)
 				for t := ok; t != 0; t &= t - 1 {
@@ -544,8 +544,8 @@ func (c *comp) plainStore(a *access, v val, n int, kind accessKind) stmtFn {
 			if m == nil || mask == 0 {
 				continue
 			}
-			if m.shadow != nil {
-				w.sameWrites(m, mask, run, a.st, func(l, i int) bool { return differI(x[l*n+j*per:][:per], x[i*n+j*per:][:per]) })
+			if m.shadow != nil || m.global != nil {
+				w.sameWrites(m, mask, a.st, func(l, i int) bool { return differI(x[l*n+j*per:][:per], x[i*n+j*per:][:per]) })
 			}
 			ok := w.access(m, mask, run, kind, a.st)
 			for t := ok; t != 0; t &= t - 1 {

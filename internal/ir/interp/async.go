@@ -40,9 +40,6 @@ func (w *warp) land(a asyncCopy) {
 	if a.m.pending != nil {
 		a.m.mark(a.at, int64(len(a.data)), ^byte(0))
 	}
-	if a.m.shadow != nil {
-		w.landed(a)
-	}
 }
 
 // mark adds to the count of copies on their way to each byte.
@@ -62,6 +59,7 @@ func (w *warp) waitGroup(n int) {
 	for len(w.async.groups) > max(n, 0) {
 		for _, a := range w.async.groups[0] {
 			w.land(a)
+			w.landed(a)
 		}
 		w.async.groups = w.async.groups[1:]
 	}
@@ -73,6 +71,7 @@ func (w *warp) finishAsync() {
 	w.waitGroup(0)
 	w.bulkCommit()
 	w.bulkWait(0)
+	w.settle()
 }
 
 // cpAsync compiles ptx_cp_async(destination, source, elements[, condition]);

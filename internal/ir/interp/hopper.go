@@ -369,7 +369,10 @@ func (c *comp) tmaStore(e *ir.Call) stmtFn {
 				return
 			}
 			w.bulkRead(m, offOf(p), at[0], ss)
-			job.run = func() { move(g, offOf(p), offOf(h), at[0]) }
+			job.run = func() {
+				w.bulkRead(m, offOf(p), at[0], ss)
+				move(g, offOf(p), offOf(h), at[0])
+			}
 		} else {
 			t := w.mapOf(h, ds)
 			if t == nil {
@@ -386,6 +389,7 @@ func (c *comp) tmaStore(e *ir.Call) stmtFn {
 			}
 			w.bulkRead(m, offOf(p), total, ss)
 			job.run = func() {
+				w.bulkRead(m, offOf(p), total, ss)
 				t.tiles(at, func(k, off int64, in bool) {
 					if in {
 						move(g, swizzled(offOf(p)+k*t.size, t.swizzle), offOf(t.base)+off, t.size)

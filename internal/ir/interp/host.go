@@ -222,7 +222,7 @@ func (r *run) array(in *inputs, t ir.DType, span ir.Span, names ...string) (stri
 		in.mems[n], in.types[n] = m, t
 		in.ptrs[n] = r.addGlobal(m)
 		if r.opt.Findings {
-			m.global = newGlobalShadow(len(m.data))
+			m.global = newGlobalShadow(len(m.data), t.Scalar().Bytes())
 		}
 		return n, in.ptrs[n]
 	}

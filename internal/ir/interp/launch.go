@@ -329,6 +329,7 @@ func (r *run) launch(l *launch, host *warp) {
 	if len(gangs) == 0 {
 		return
 	}
+	r.epoch.Add(1)
 	workers := min(r.opt.Workers, len(gangs))
 	if l.atomic {
 		workers = 1 // atomics commit in block order
@@ -387,7 +388,7 @@ func (r *run) runGang(l *launch, idx []int, host *warp) (err any) {
 			err = e
 		}
 	}()
-	g := &gang{}
+	g := &gang{epoch: r.epoch.Load()}
 	for k, i := range idx {
 		b := newBlock(r, l, l.blockIndex(i), i, host)
 		b.gang, b.rank = g, k

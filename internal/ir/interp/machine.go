@@ -84,6 +84,7 @@ type run struct {
 	sync    SyncMode
 	bounds  BoundsMode
 	stop    atomic.Bool
+	epoch   atomic.Int32 // of accesses to global memory: see globalShadow
 	printMu sync.Mutex
 }
 
@@ -147,6 +148,7 @@ type warp struct {
 	bulk     [][]bulkStore // groups of stores to global memory under way
 	bulkOpen []bulkStore
 	maps     map[int]int64 // tensor maps made in the kernel, by place
+	suspects []suspect     // writes that may turn out to race
 	vc       []uint32      // happens-before clock, one entry per warp of the block
 }
 
@@ -233,6 +235,9 @@ const (
 // access checks that n bytes at each w.offs[lane] of the lanes in mask may be
 // accessed, and returns the lanes that may.
 func (w *warp) access(m *mem, mask uint32, n int64, kind accessKind, st *site) uint32 {
+	if len(w.suspects) > 0 {
+		w.settle()
+	}
 	lo, hi := int64(0), int64(len(m.data))
 	ok := mask
 	for t := mask; t != 0; t &= t - 1 {
@@ -258,9 +263,15 @@ func (w *warp) access(m *mem, mask uint32, n int64, kind accessKind, st *site) u
 		if n > 1 && m.stride == 0 && (o-lo)&(min(n, 16)-1) != 0 && n&(n-1) == 0 {
 			w.find(Misaligned, st, l, "access of %d bytes at byte %d of %s %q", n, o-lo, m.scope, st.name)
 		}
+		if m.pending != nil && w.checkPending(m, o, n, kind, st, l) {
+			continue
+		}
 		if kind != accWrite && m.init != nil && !allSet(m.init[o:o+n]) {
 			w.find(Unwritten, st, l, "read of %s %q at byte %d, never written", m.scope, st.name, o-lo)
 		}
+	}
+	if m.global != nil {
+		w.checkGlobal(m, ok, n, kind, st)
 	}
 	if m.shadow != nil {
 		w.checkRaces(m, ok, n, kind, st)

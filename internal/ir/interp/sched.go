@@ -60,21 +60,25 @@ type barrierState struct {
 // each other: a cluster, or the whole grid.
 type gang struct {
 	blocks []*block
+	epoch  int32 // see globalShadow
 }
 
 func newBlock(r *run, l *launch, idx [3]int, linear int, host *warp) *block {
 	b := &block{r: r, l: l, idx: idx, linear: linear, barriers: map[int]*barrierState{}}
+	threads := l.dim[3] * l.dim[4] * l.dim[5]
+	nw := (threads + lanes - 1) / lanes
 	b.shared = make([]*mem, len(l.shared))
 	for i, s := range l.shared {
 		b.shared[i] = newMem(s.name, s.scope, s.size, r.opt.Findings)
 		b.shared[i].id = i
+		if r.opt.Findings {
+			b.shared[i].pending = make([]byte, s.size)
+		}
 		if r.opt.Findings && l.sync == SyncExplicit {
-			b.shared[i].shadow = newShadow(s.size, l.gran)
+			b.shared[i].shadow = newShadow(s.size, l.gran, nw)
 		}
 	}
 	b.races = r.opt.Findings && l.sync == SyncExplicit
-	threads := l.dim[3] * l.dim[4] * l.dim[5]
-	nw := (threads + lanes - 1) / lanes
 	for i := range nw {
 		w := l.newWarp(r, host)
 		w.b, w.id = b, i
@@ -260,6 +264,12 @@ func (b *block) tryRelease(id int, s *barrierState) {
 // checkSplit reports warps that meet at different barriers, or with part of
 // their threads.
 func (b *block) checkSplit(ws []*warp) {
+	for _, w := range ws[1:] {
+		if a, b := ws[0].wait.st, w.wait.st; a != b && a.span != b.span {
+			w.find(BarrierSplit, b, -1, "a barrier meets another one: warp %d is at line %d, warp %d at line %d", ws[0].id, a.span.Line(), w.id, b.span.Line())
+			return
+		}
+	}
 	for _, w := range ws {
 		if w.wait.mask != w.full&^w.ret {
 			w.find(BarrierSplit, w.wait.st, bits.TrailingZeros32(w.full&^w.wait.mask), "barrier reached by %d of the warp's %d threads", bits.OnesCount32(w.wait.mask), bits.OnesCount32(w.full))
@@ -341,6 +351,9 @@ func (g *gang) release(k eventKind) bool {
 			}
 			n++
 		}
+	}
+	if k == evGrid {
+		g.epoch = g.blocks[0].r.epoch.Add(1)
 	}
 	for _, b := range g.blocks {
 		for _, w := range b.warps {

@@ -215,6 +215,7 @@ type tileView struct {
 	lo, hi []int64 // valid range of each index, relative to the region
 	n      int64
 	empty  bool // a dropped dimension lies out of bounds
+	atomic bool // accesses are part of atomic operations
 	lane   int
 }
 
@@ -298,6 +299,10 @@ func (v *tileView) rows(f func(first int64, at, step int64, n, lo, hi int64)) {
 
 // touch checks a run of elements before it is read or written.
 func (v *tileView) touch(w *warp, at, step, lo, hi int64, kind accessKind) bool {
+	w.settle()
+	if v.atomic {
+		kind = accAtomic
+	}
 	if lo >= hi {
 		return false
 	}
@@ -318,12 +323,17 @@ func (v *tileView) touch(w *warp, at, step, lo, hi int64, kind accessKind) bool 
 	if v.m.init != nil {
 		for i := lo; i < hi; i++ {
 			b := v.m.init[at+i*step:][:size]
-			if kind != accRead {
+			if kind == accWrite {
 				setBytes(b)
 			} else if !allSet(b) {
 				w.find(Unwritten, v.r.st, -1, "read of %s %q at byte %d, never written", v.m.scope, v.r.st.name, at+i*step-base)
 				break
 			}
+		}
+	}
+	if v.m.pending != nil {
+		for i := lo; i < hi; i++ {
+			w.checkPending(v.m, at+i*step, size, kind, v.r.st, -1)
 		}
 	}
 	if v.m.global != nil {
@@ -960,6 +970,7 @@ func (c *comp) tileAtomic(e *ir.Call) stmtFn {
 		} else {
 			y = x(w).convertTo(xt, dst.el.t).repeat(d.n)
 		}
+		d.atomic = true
 		old := d.read(w)
 		if old.f != nil {
 			for i := range old.f {
