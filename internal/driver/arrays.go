@@ -81,20 +81,36 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	if err != nil {
 		return interp.Args{}, Usagef("inputs: %v", err)
 	}
+	for buffer, handle := range handleNames(m) {
+		if a := args.Arrays[buffer]; a != nil {
+			args.Arrays[handle] = a
+		}
+	}
 	return args, nil
 }
 
-// renameArrays gives arrays that are named as a parameter's handle is, without
-// its _handle, the name of the buffer: TVMScript renames a buffer R to R_1
-// where another R comes first.
-func renameArrays(m *ir.IRModule, arrays map[string]*npy.Array) {
+// handleNames maps each buffer of a parameter to the name of its handle
+// without the _handle. TVMScript renames a buffer R to R_1 where another R
+// comes first; the packed interface speaks of R again.
+func handleNames(m *ir.IRModule) map[string]string {
+	names := map[string]string{}
 	for _, f := range m.Funcs {
 		for _, b := range f.BufferMap {
-			name := strings.TrimSuffix(b.Param.Name, "_handle")
-			if a := arrays[name]; a != nil && name != b.Buffer.Name && arrays[b.Buffer.Name] == nil {
-				arrays[b.Buffer.Name] = a
-				delete(arrays, name)
+			if n := strings.TrimSuffix(b.Param.Name, "_handle"); n != b.Buffer.Name {
+				names[b.Buffer.Name] = n
 			}
+		}
+	}
+	return names
+}
+
+// renameArrays gives arrays that are named as handles are the names of their
+// buffers.
+func renameArrays(m *ir.IRModule, arrays map[string]*npy.Array) {
+	for buffer, handle := range handleNames(m) {
+		if a := arrays[handle]; a != nil && arrays[buffer] == nil {
+			arrays[buffer] = a
+			delete(arrays, handle)
 		}
 	}
 }

@@ -39,10 +39,13 @@ type checkState struct {
 	label string // of the pass whose result it is; "input" for the first
 	index int    // of the record
 	mod   *ir.IRModule
-	// text tells states of equal text apart from those to run.
+	// A state whose text is that before its pass is not run again.
 	before, text string
-	skip         string // why the state cannot be run at all
-	failed       string // the pass failed: its message
+	// sync says whether barriers are implied in this state: until ThreadSync
+	// has put them there.
+	sync   interp.SyncMode
+	skip   string // why the state cannot be run at all
+	failed string // the pass failed: its message
 }
 
 // stateVerdict is what became of a state.
@@ -89,11 +92,14 @@ func (s *stateCollector) Before(e *pipeline.Event) {}
 func (s *stateCollector) After(e *pipeline.Event) {
 	n := s.n
 	s.n++
-	if e.Depth > 0 || e.Skipped != "" {
+	if e.Depth > 0 {
 		return
 	}
 	st := checkState{label: e.Label, index: n, before: s.text.print(e.Input).Text}
 	switch {
+	case e.Skipped != "":
+		st.label += " (skipped)"
+		st.mod, st.text = joinHost(e.Input, s.c.Aside[cuda.AsideHost]), st.before
 	case e.Err != nil:
 		st.failed = e.Err.Error()
 	case e.Pass == device.FilterHost:
@@ -191,7 +197,7 @@ func (d *Deps) checkRun(arg string, o CheckOptions) ([]checkState, string, error
 			st.failed = r.ErrorMsg
 		case !r.HasAfter:
 			st.skip = "its text was not recorded"
-		case r.Changed || len(states) == 0:
+		case r.Changed || len(states) == 0 || r.Name == device.ThreadSyncShared.Name:
 			st.mod, st.skip = parse(r.Name, r.AfterText)
 			if r.Name == "Filter" && st.mod != nil {
 				if slices.ContainsFunc(st.mod.Funcs, func(f *ir.PrimFunc) bool { return !pipeline.IsDeviceFunc(f) }) {
@@ -211,8 +217,30 @@ func (d *Deps) checkRun(arg string, o CheckOptions) ([]checkState, string, error
 	return states, fmt.Sprintf("%s · %s · %s", run.Function, run.Target, arg), nil
 }
 
+// settleSync marks the states up to the last ThreadSync as those in which
+// barriers are implied, and the states from it on as those that have to have
+// them. A run without ThreadSync leaves it to each state's form.
+func settleSync(states []checkState) {
+	last := -1
+	for i := range states {
+		if strings.HasPrefix(states[i].label, device.ThreadSyncShared.Name) {
+			last = i
+		}
+	}
+	for i := range states {
+		switch {
+		case last < 0:
+		case i < last:
+			states[i].sync = interp.SyncImplied
+		default:
+			states[i].sync = interp.SyncExplicit
+		}
+	}
+}
+
 // judge runs the states and tells what came of each.
 func (d *Deps) judge(ctx context.Context, title string, states []checkState, o CheckOptions) error {
+	settleSync(states)
 	first := -1 // the first state that runs: what the others are compared with
 	for i := range states {
 		if states[i].mod != nil && states[i].skip == "" {
@@ -239,6 +267,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 		return err
 	}
 	renameArrays(states[first].mod, want)
+	handles := handleNames(states[first].mod)
 	var verdicts []stateVerdict
 	bad := -1
 	var stats *interp.Stats
@@ -253,10 +282,10 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 			v.Verdict, v.Details = verdictFailed, []string{st.failed}
 		case st.skip != "":
 			v.Verdict, v.Details = verdictNotRunnable, []string{st.skip}
-		case i > first && (st.mod == nil || st.before == st.text):
+		case i > first && (st.mod == nil || st.before == st.text && st.sync == states[i-1].sync):
 			v.Verdict = verdictUnchanged
 		default:
-			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Findings: true, Stats: o.Perf})
+			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Findings: true, Stats: o.Perf, Sync: st.sync})
 			if rerr == nil && want == nil {
 				want = res.Outputs
 				cmp.Types = res.Types
@@ -267,7 +296,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 				}
 				stats = res.Stats
 			}
-			v.take(res, rerr, want, cmp)
+			v.take(res, rerr, want, handles, cmp)
 		}
 		verdicts = append(verdicts, v)
 		if isBad(v.Verdict) && bad < 0 {
@@ -303,7 +332,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 func isBad(v string) bool { return v == verdictWrong || v == verdictFinding || v == verdictFailed }
 
 // take fills a verdict from a run.
-func (v *stateVerdict) take(res *interp.Result, err error, want map[string]*npy.Array, cmp interp.CompareOptions) {
+func (v *stateVerdict) take(res *interp.Result, err error, want map[string]*npy.Array, handles map[string]string, cmp interp.CompareOptions) {
 	var not *interp.NotRunnable
 	switch {
 	case errors.As(err, &not):
@@ -315,7 +344,9 @@ func (v *stateVerdict) take(res *interp.Result, err error, want map[string]*npy.
 	}
 	got := map[string]*npy.Array{}
 	for n := range want { // an expectation may name some of the buffers only
-		got[n] = res.Outputs[n]
+		if got[n] = res.Outputs[n]; got[n] == nil {
+			got[n] = res.Outputs[handles[n]]
+		}
 	}
 	worst := interp.Identical
 	for _, d := range interp.Compare(want, got, cmp) {
