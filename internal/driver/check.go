@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -53,9 +55,21 @@ type stateVerdict struct {
 	Label    string           `json:"pass"`
 	Index    int              `json:"index"`
 	Verdict  string           `json:"verdict"` // same, rounding, WRONG, finding, not runnable, unchanged, failed
-	MaxError float64          `json:"max_error,omitempty"`
+	MaxError jsonFloat        `json:"max_error,omitempty"`
 	Details  []string         `json:"details,omitempty"`
 	Findings []checkedFinding `json:"findings,omitempty"`
+}
+
+// jsonFloat is a number that JSON may not know: infinities and NaN become
+// strings.
+type jsonFloat float64
+
+// MarshalJSON implements json.Marshaler.
+func (f jsonFloat) MarshalJSON() ([]byte, error) {
+	if x := float64(f); math.IsInf(x, 0) || math.IsNaN(x) {
+		return fmt.Appendf(nil, "%q", fmt.Sprint(x)), nil
+	}
+	return strconv.AppendFloat(nil, float64(f), 'g', -1, 64), nil
 }
 
 type checkedFinding struct {
@@ -351,7 +365,7 @@ func (v *stateVerdict) take(res *interp.Result, err error, want map[string]*npy.
 	worst := interp.Identical
 	for _, d := range interp.Compare(want, got, cmp) {
 		if d.Verdict > interp.Identical {
-			v.MaxError = max(v.MaxError, d.MaxError)
+			v.MaxError = max(v.MaxError, jsonFloat(d.MaxError))
 		}
 		if d.Verdict == interp.Wrong {
 			v.Details = append(v.Details, d.String())
