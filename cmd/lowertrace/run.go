@@ -12,7 +12,13 @@ const runLong = `Lower a kernel to CUDA C, recording every pass.
 
 FILE is IR as TVMScript (.tir), at any stage, or - for standard input. Without
 FILE the embedded kernel is lowered. The diffs of a run go to standard output;
-the records go to a run directory below the trace directory.`
+the records go to a run directory below the trace directory, one for each file
+and each target of --target sm_80,sm_90a.
+
+With --from RUN --start-at PASS the IR that RUN recorded before PASS is lowered
+from there on, edited in the run directory or not, with RUN's target, pipeline,
+pass options and skipped passes unless flags say otherwise; how the new run
+differs from RUN is printed.`
 
 func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.Deps, driver.RunOptions) error) *cobra.Command {
 	var o driver.RunOptions
@@ -22,7 +28,9 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 		Long:  runLong,
 		Example: `  lowertrace run kernel.tir
   lowertrace run --mode both
-  lowertrace run kernel.tir --stop-after LayoutInference`,
+  lowertrace run kernel.tir --stop-after LayoutInference
+  lowertrace run a.tir b.tir --target sm_80,sm_90a
+  lowertrace run --from softmax --start-at VectorizeLoop`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := s.load(cmd); err != nil {
 				return err
@@ -37,7 +45,7 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 			o.TraceDir = s.str("trace-dir")
 			o.Target, o.TargetFromFlag = s.str("target"), s.fromFlag("target")
 			o.Arch = s.str("arch")
-			o.Pipeline = s.str("pipeline")
+			o.Pipeline, o.PipelineFromFlag = s.str("pipeline"), s.fromFlag("pipeline")
 			o.PassConfig = s.list("pass-config")
 			o.CodegenOutput = s.str("codegen-output")
 			o.Host = s.bool("host")
@@ -51,6 +59,7 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 	f := cmd.Flags()
 	f.SortFlags = false
 	s.addFlags(f, "mode", "target", "arch", "pipeline", "pass-config", "trace-dir", "codegen-output", "context", "host", "verify-each")
+	f.StringVar(&o.From, "from", "", "go on from the IR that a run recorded before --start-at, and compare")
 	f.StringVar(&o.StartAt, "start-at", "", "first pass to run; FILE is the IR as it stands before it")
 	f.StringVar(&o.StopAfter, "stop-after", "", "last pass to run")
 	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,15 @@ type input struct {
 	key  string // tells inputs of one stem apart
 	src  *ir.Source
 	mod  *ir.IRModule
+	from *resumed // the run it was taken from; nil for a file
+}
+
+// place is the input's name and the line its kernel begins on.
+func (in *input) place() string {
+	if s := in.mod.Funcs[0].Org; s.IsValid() {
+		return fmt.Sprintf("%s:%d", in.name, s.Line())
+	}
+	return in.name
 }
 
 func (in *input) hash() string {
@@ -52,7 +62,7 @@ func (d *Deps) readKernel(path, traceDir string) (*input, error) {
 	default:
 		base := filepath.Base(path)
 		in.stem = strings.TrimSuffix(base, filepath.Ext(base))
-		in.key = trace.InputKey(traceDir, path)
+		in.key = trace.InputKey(absolute(traceDir), absolute(path))
 		if text, err = readFile(path); err != nil {
 			return nil, openError(path, err)
 		}
@@ -76,4 +86,13 @@ func readFile(path string) (string, error) {
 	}
 	defer f.Close()
 	return readInput(f)
+}
+
+// absolute is path from the root, or as it is where the working directory is
+// not known.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }

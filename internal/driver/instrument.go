@@ -7,11 +7,28 @@ import (
 	"lowertrace/internal/trace"
 )
 
-// recording is the instrument that hands what passes do to a recorder.
+// recording is the instrument that hands what passes do to a recorder. Without
+// one it only knows which passes are at work.
 type recording struct {
 	rec  *trace.Recorder
-	open []trace.Handle
+	open []openPass
 	text textCache
+}
+
+// openPass is a pass, or the code generator, that has begun.
+type openPass struct {
+	handle trace.Handle
+	name   string
+	pass   *pipeline.Pass // nil for the code generator
+	input  *ir.IRModule
+}
+
+// fail ends every open record with an error.
+func (r *recording) fail(err error) {
+	if len(r.open) > 0 && r.rec != nil {
+		r.rec.End(r.open[0].handle, trace.Text{}, err, nil)
+	}
+	r.open = nil
 }
 
 // textCache keeps the printed form of the module printed last: a pass that
@@ -42,11 +59,18 @@ func (c *textCache) print(m *ir.IRModule) trace.Text {
 
 // Before implements pipeline.Instrument.
 func (r *recording) Before(e *pipeline.Event) {
+	if r.rec == nil {
+		if e.Skipped == "" {
+			r.open = append(r.open, openPass{name: e.Pass.Name, pass: e.Pass, input: e.Input})
+		}
+		return
+	}
 	if e.Skipped != "" {
 		r.rec.Skip(passOf(e), e.Skipped)
 		return
 	}
-	r.open = append(r.open, r.rec.Begin(passOf(e), r.text.print(e.Input)))
+	h := r.rec.Begin(passOf(e), r.text.print(e.Input))
+	r.open = append(r.open, openPass{h, e.Pass.Name, e.Pass, e.Input})
 }
 
 // After implements pipeline.Instrument.
@@ -54,8 +78,11 @@ func (r *recording) After(e *pipeline.Event) {
 	if e.Skipped != "" {
 		return
 	}
-	h := r.open[len(r.open)-1]
+	h := r.open[len(r.open)-1].handle
 	r.open = r.open[:len(r.open)-1]
+	if r.rec == nil {
+		return
+	}
 	var after trace.Text
 	if e.Err == nil {
 		after = r.text.print(e.Result)

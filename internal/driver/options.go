@@ -7,17 +7,21 @@ type RunOptions struct {
 	Target         string // "": the one bound in the text, else DefaultTarget
 	TargetFromFlag bool
 	Arch           string
-	Pipeline       string
-	PassConfig     []string // KEY=VALUE
-	TraceDir       string
-	CodegenOutput  string // "": beside the runs; a path; or "none"
-	Context        int
-	Host           bool
-	VerifyEach     bool
-	StartAt        string
-	StopAfter      string
-	Skip, Only     []string
-	JSON           bool
+	// From is the run whose recorded IR is lowered instead of a file, from
+	// StartAt on.
+	From             string
+	Pipeline         string
+	PipelineFromFlag bool
+	PassConfig       []string // KEY=VALUE
+	TraceDir         string
+	CodegenOutput    string // "": beside the runs; a path; or "none"
+	Context          int
+	Host             bool
+	VerifyEach       bool
+	StartAt          string
+	StopAfter        string
+	Skip, Only       []string
+	JSON             bool
 }
 
 // DiffOptions are what `diff` was asked for.

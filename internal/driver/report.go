@@ -15,10 +15,18 @@ const reportName = "report.html"
 // reportFile writes a run's report as its records finish. It opens the file
 // with the first record, since a run has no directory before.
 type reportFile struct {
-	rec *trace.Recorder
-	f   *os.File
-	w   *render.ReportWriter
-	err error
+	rec     *trace.Recorder
+	earlier []trace.LowerRecord
+	f       *os.File
+	w       *render.ReportWriter
+	err     error
+}
+
+// use takes the recorder that the report is about. Records it has already are
+// those of an earlier pipeline over the same input.
+func (r *reportFile) use(rec *trace.Recorder) {
+	r.rec = rec
+	r.earlier = rec.Run().Records
 }
 
 // observer feeds the report from a recorder.
@@ -44,14 +52,23 @@ func (r *reportFile) open() {
 	}
 	m := r.rec.Run().Manifest
 	r.w = render.NewReportWriter(r.f, m)
-	if r.err = r.w.Err(); r.err == nil {
+	for _, rec := range r.earlier {
+		if r.err == nil {
+			r.err = r.w.Record(rec)
+		}
+	}
+	if r.err == nil {
+		r.err = r.w.Err()
+	}
+	if r.err == nil {
 		r.err = trace.PublishReport(r.rec.ScriptDir(), dir)
 	}
 }
 
 // finish ends the report and gives its path for people: the link beside the
-// working copies. "" when there is none.
-func (r *reportFile) finish(run *trace.Run) (string, error) {
+// working copies, or, where another run of the command moves that link on, the
+// report itself. "" when there is none.
+func (r *reportFile) finish(run *trace.Run, own bool) (string, error) {
 	if r.f == nil {
 		return "", r.err
 	}
@@ -64,6 +81,9 @@ func (r *reportFile) finish(run *trace.Run) (string, error) {
 	if r.err == nil {
 		// Where links are impossible the published report is a copy.
 		r.err = trace.PublishReport(r.rec.ScriptDir(), run.Dir)
+	}
+	if own {
+		return filepath.Join(run.Dir, reportName), r.err
 	}
 	return filepath.Join(r.rec.ScriptDir(), reportName), r.err
 }

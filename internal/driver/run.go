@@ -2,18 +2,18 @@ package driver
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sort"
 	"strings"
+	"syscall"
 
 	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
-	"lowertrace/internal/ir/script"
 	"lowertrace/internal/pipeline"
 	"lowertrace/internal/pipeline/cuda"
 	"lowertrace/internal/render"
@@ -31,17 +31,59 @@ type job struct {
 	target *pipeline.Target
 	pipe   pipeline.Pipeline
 	config pipeline.Options
+	inv    *invocation // nil: a job by itself
+}
+
+// invocation is what the jobs of one command share.
+type invocation struct {
+	id   string
+	jobs []*job
+	// last are the finished recorders by input and target: a second pipeline
+	// over one file goes on counting where the first ended.
+	last   map[string]*trace.Recorder
+	copies map[string]bool // working copies placed by --codegen-output
+	docs   []any           // of --json
+}
+
+func (d *Deps) newInvocation(jobs []*job) *invocation {
+	var id [8]byte
+	if _, err := io.ReadFull(d.Rand, id[:]); err != nil {
+		d.notef("warning: the runs of this command are not linked: %v", err)
+	}
+	inv := &invocation{id: hex.EncodeToString(id[:]), jobs: jobs, last: map[string]*trace.Recorder{}, copies: map[string]bool{}}
+	for _, j := range jobs {
+		j.inv = inv
+	}
+	return inv
+}
+
+// lane tells apart what has run directories of its own.
+func (j *job) lane() string { return j.in.key + "\x00" + j.target.Arch }
+
+// shares reports whether another job of the invocation has the same script
+// directory.
+func (j *job) shares() bool {
+	n := 0
+	for _, k := range j.inv.jobs {
+		if k.in.key == j.in.key {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // Run lowers kernels under trace.
 func Run(ctx context.Context, d *Deps, o RunOptions) error {
+	if o.From != "" {
+		return d.resume(ctx, o)
+	}
 	files := o.Files
 	if len(files) == 0 {
 		files = []string{""}
 	}
 	var jobs []*job
 	for _, f := range files {
-		in, err := d.readKernel(f, o.TraceDir)
+		in, err := d.readKernelUntil(ctx, f, o.TraceDir)
 		if err != nil {
 			return err
 		}
@@ -51,8 +93,41 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 		}
 		jobs = append(jobs, js...)
 	}
+	return d.runJobs(ctx, jobs, o)
+}
+
+// readKernelUntil is readKernel, given up on an interrupt: standard input may
+// never end.
+func (d *Deps) readKernelUntil(ctx context.Context, f, traceDir string) (*input, error) {
+	if f != "-" {
+		return d.readKernel(f, traceDir)
+	}
+	type result struct {
+		in  *input
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		in, err := d.readKernel(f, traceDir)
+		done <- result{in, err}
+	}()
+	select {
+	case r := <-done:
+		return r.in, r.err
+	case <-ctx.Done():
+		return nil, reported(ExitInterrupted)
+	}
+}
+
+// runJobs lowers one job after the other. A failed one does not keep the rest
+// from running; an interrupt does.
+func (d *Deps) runJobs(ctx context.Context, jobs []*job, o RunOptions) error {
+	inv := d.newInvocation(jobs)
 	code := ExitOK
-	for _, j := range jobs {
+	for i, j := range jobs {
+		if i > 0 && j.showsDiffs() {
+			fmt.Fprintln(d.Stdout)
+		}
 		if err := d.lower(ctx, j); err != nil {
 			var ex *ExitError
 			if !errors.As(err, &ex) {
@@ -63,11 +138,34 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 			}
 			code = max(code, ex.Code)
 		}
+		if ctx.Err() != nil {
+			code = ExitInterrupted
+			break
+		}
+	}
+	if o.JSON && o.Mode != ModeOff {
+		if err := writeInvocationJSON(d.Stdout, inv); err != nil {
+			return outputError(err)
+		}
 	}
 	if code != ExitOK {
 		return reported(code)
 	}
 	return nil
+}
+
+// showsDiffs reports whether a job prints its passes on standard output.
+func (j *job) showsDiffs() bool {
+	return !j.opts.JSON && (j.opts.Mode == ModeTerminal || j.opts.Mode == ModeBoth)
+}
+
+// outputError is the error of a command whose output could not be written. A
+// reader that closed the pipe has seen enough: that is success.
+func outputError(err error) error {
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return Failf("standard output: %w", err)
 }
 
 // plan settles target, pipeline, pass options and the passes to run, before
@@ -164,23 +262,28 @@ func usageName(err error) error {
 
 // lower runs one job.
 func (d *Deps) lower(ctx context.Context, j *job) error {
+	if j.inv == nil {
+		d.newInvocation([]*job{j})
+	}
 	c := &pipeline.Context{
 		Target: j.target, Options: j.config, Select: selection(j.opts), VerifyEach: j.opts.VerifyEach,
 		Interrupted: ctx.Err,
 	}
 	if j.opts.Mode == ModeOff {
-		return d.lowerUntraced(c, j)
+		return d.lowerUntraced(ctx, c, j)
 	}
-	var term *render.Terminal
 	cfg := trace.Config{
 		Manifest: d.manifest(j), TraceDir: j.opts.TraceDir, Stem: j.in.stem, InputKey: j.in.key,
-		DiffStat: textdiff.Stat, Clock: d.Clock, PID: d.PID, Rand: d.Rand,
+		DiffStat: textdiff.Stat, Clock: d.Clock, PID: d.PID, Rand: d.Rand, Previous: j.inv.last[j.lane()],
 		Warn: func(s string) { d.notef("warning: %s", s) },
 	}
-	if !j.opts.JSON && (j.opts.Mode == ModeTerminal || j.opts.Mode == ModeBoth) {
-		term = d.terminal(render.DiffOptions{Context: j.opts.Context, Host: j.opts.Host})
+	var term *render.Terminal
+	if j.showsDiffs() {
+		term = d.runTerminal(j)
 		cfg.Observers = append(cfg.Observers, term.Observer())
-		term.Start(cfg.Manifest)
+		head := cfg.Manifest
+		head.InputName = j.in.place()
+		term.Start(head)
 	}
 	var report *reportFile
 	if j.opts.Mode == ModeHTML || j.opts.Mode == ModeBoth {
@@ -189,139 +292,157 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 	}
 	rec := trace.NewRecorder(cfg)
 	if report != nil {
-		report.rec = rec
+		report.use(rec)
 	}
+	earlier := len(rec.Run().Records)
 	ins := &recording{rec: rec}
 	c.Instruments = append(c.Instruments, ins)
 
-	m, err := j.pipe.Run(c, j.in.mod)
+	var m *ir.IRModule
+	err := ins.guard(c, func() (err error) {
+		m, err = j.pipe.Run(c, j.in.mod)
+		return err
+	})
 	stopped := errors.Is(err, pipeline.ErrStopped)
 	var end trace.Ending
 	var lines []render.SummaryLine
 	if err == nil {
 		lines, err = d.generate(c, j, ins, m, &end)
 	}
-	if err != nil && !stopped {
+	switch interrupted := ctx.Err() != nil; {
+	case interrupted:
+		end.State = trace.StateInterrupted
+	case err != nil && !stopped:
 		end.Error = err.Error()
 	}
-	if ctx.Err() != nil {
-		end.State = trace.StateInterrupted
-	}
 	run := rec.Finish(end)
+	j.inv.last[j.lane()] = rec
 	reportPath := ""
 	if report != nil {
 		var rerr error
-		if reportPath, rerr = report.finish(run); rerr != nil {
+		if reportPath, rerr = report.finish(run, j.shares()); rerr != nil && !rec.Failed() {
 			d.notef("warning: report not written: %v", rerr)
 		}
 	}
+	var outErr error
 	switch {
 	case term != nil:
-		if reportPath != "" {
-			lines = append(lines, render.SummaryLine{Label: "report", Text: reportPath})
-		} else if run.Dir != "" {
-			lines = append(lines, render.SummaryLine{Label: "run", Text: run.Dir})
-		}
-		term.Finish(run, render.Summary{Lines: lines})
-	case !j.opts.JSON && reportPath != "":
-		fmt.Fprintln(d.Stdout, reportPath)
+		d.summarize(j, term, rec, run, earlier, reportPath, lines)
+		outErr = term.Err()
+	case j.opts.JSON:
+		j.inv.docs = append(j.inv.docs, newRunDoc(run))
+	case reportPath != "":
+		_, outErr = fmt.Fprintln(d.Stdout, reportPath)
 	}
-	if j.opts.JSON {
-		if err := writeRunJSON(d.Stdout, run); err != nil {
-			return err
-		}
+	if j.in.from != nil && outErr == nil && ctx.Err() == nil {
+		outErr = d.compareResumed(j, run)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return reported(ExitInterrupted)
 	case err != nil && !stopped:
 		return d.passFailed(err)
+	case outputError(outErr) != nil:
+		return outputError(outErr)
 	case rec.Failed() || report != nil && report.err != nil:
 		return reported(ExitFailed)
 	}
 	return nil
 }
 
-// generate prints the device module and takes it into the working copy.
-func (d *Deps) generate(c *pipeline.Context, j *job, ins *recording, m *ir.IRModule, end *trace.Ending) ([]render.SummaryLine, error) {
-	h := ins.rec.BeginCodegen(trace.Pass{Name: "codegen", Stage: "codegen", Doc: "print the device module as CUDA C"}, ins.text.print(m))
-	out, err := j.pipe.Codegen()(c, m)
-	var after trace.Text
-	if err == nil {
-		after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins)}
+// runTerminal is the renderer of a run's records.
+func (d *Deps) runTerminal(j *job) *render.Terminal {
+	o := render.TerminalOptions{
+		Color: d.stdoutColor(), Width: d.Width, Diff: render.DiffOptions{Context: j.opts.Context, Host: j.opts.Host},
+		Heading: "TL_LOWER_TRACE=" + j.opts.Mode.String(),
+		// What failed is told on standard error; on one screen once is enough.
+		NoErrors: d.StdoutTTY && d.StderrTTY,
+		// A resumed run is shown by what differs from the run it came from.
+		NoDiffs: j.in.from != nil,
 	}
-	ins.rec.End(h, after, err, nil)
-	if err != nil {
-		return nil, err
-	}
-	u := trace.CopyUpdate{
-		ScriptDir: ins.rec.ScriptDir(), Function: j.in.mod.Funcs[0].Name, Target: j.target.Arch,
-		Newest: out.Source, DiffStat: textdiff.Stat,
-	}
-	switch p := j.opts.CodegenOutput; {
-	case p == "none", p == "" && (j.opts.Mode == ModeTerminal || u.ScriptDir == ""):
-		return nil, nil
-	case p != "":
-		u.Path = p
-	}
-	res, err := trace.UpdateWorkCopy(u)
-	if err != nil {
-		return nil, Failf("working copy: %v", err)
-	}
-	end.Generated = append(end.Generated, trace.GeneratedFile{Kind: "codegen", Path: res.Path})
-	text := res.Path
-	if res.State != trace.CopyUnchanged {
-		text += fmt.Sprintf("   %s: %s", res.State, res.Message)
-	}
-	lines := []render.SummaryLine{{Label: filepath.Base(res.Path), Text: text}}
-	if res.Command != "" {
-		lines = append(lines, render.SummaryLine{Label: "your edit", Text: res.Command})
-	}
-	return lines, nil
+	return render.NewTerminal(d.Stdout, o)
 }
 
-func (d *Deps) lowerUntraced(c *pipeline.Context, j *job) error {
-	m, err := j.pipe.Run(c, j.in.mod)
-	if errors.Is(err, pipeline.ErrStopped) {
-		_, err = io.WriteString(d.Stdout, script.Print(m))
-		return err
+// summarize ends a run's terminal output: counts and times of this run alone,
+// the working copies, where the records are and what to do next.
+func (d *Deps) summarize(j *job, term *render.Terminal, rec *trace.Recorder, run *trace.Run, earlier int, reportPath string, lines []render.SummaryLine) {
+	own := *run
+	own.Records = run.Records[earlier:]
+	switch {
+	case reportPath != "":
+		lines = append(lines, render.SummaryLine{Label: "report", Text: reportPath})
+	case run.Dir != "":
+		lines = append(lines, render.SummaryLine{Label: "run", Text: run.Dir})
 	}
-	if err != nil {
-		return d.passFailed(err)
+	if run.Dir != "" {
+		lines = append(lines, render.SummaryLine{Label: "next", Text: j.next(run, rec.ScriptDir())})
 	}
-	out, err := j.pipe.Codegen()(c, m)
-	if err != nil {
-		return d.passFailed(err)
+	term.Finish(&own, render.Summary{Recording: rec.Overhead(), Lines: lines})
+}
+
+// next names the commands that go on from a run.
+func (j *job) next(run *trace.Run, scriptDir string) string {
+	name := run.Script
+	if filepath.Clean(j.opts.TraceDir) != filepath.Clean(DefaultTraceDir) {
+		name = scriptDir // found without --trace-dir
 	}
-	if p := j.opts.CodegenOutput; p != "" && p != "none" {
-		return os.WriteFile(p, []byte(out.Source), 0o644)
+	if f := run.Failed(); f != nil {
+		return fmt.Sprintf("lowertrace show %s %d --before", name, f.Index)
 	}
-	_, err = io.WriteString(d.Stdout, out.Source)
-	return err
+	next := fmt.Sprintf("lowertrace show %s", name)
+	if old, err := trace.Find(name+"@2", j.opts.TraceDir); err == nil && old != run.Dir {
+		next += fmt.Sprintf(" · lowertrace diff %s@2 %s", name, name)
+	}
+	return next
 }
 
 func (d *Deps) manifest(j *job) trace.Manifest {
+	if j.inv == nil {
+		d.newInvocation([]*job{j})
+	}
 	m := trace.Manifest{
-		Tool: "lowertrace", ToolVersion: d.Version, Command: append([]string{"lowertrace"}, d.Args...),
+		InvocationID: j.inv.id,
+		Tool:         "lowertrace", ToolVersion: d.Version, Command: append([]string{"lowertrace"}, d.Args...),
 		Script: j.in.stem, InputName: j.in.name, InputHash: j.in.hash(), Source: j.in.src.Text,
 		Function: j.in.mod.Funcs[0].Name, Target: j.target.Arch, Arch: j.opts.Arch, Pipeline: j.pipe.Name(),
 		Host: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	keys := make([]string, 0, len(j.config))
-	for k := range j.config {
+	m.PassConfig = passConfig(j.config)
+	m.Options = selectionOptions(j.opts)
+	if r := j.in.from; r != nil {
+		m.InputName, m.Source, m.Function = r.run.InputName, r.source.Text, r.run.Function
+		if r.edited == 0 {
+			m.InputHash = r.run.InputHash
+		}
+		m.Options = append(m.Options, r.options()...)
+	}
+	return m
+}
+
+// passConfig are pass options as they are recorded, sorted by name.
+func passConfig(config pipeline.Options) []trace.Option {
+	keys := make([]string, 0, len(config))
+	for k := range config {
 		keys = append(keys, k)
 	}
 	sort.Strings(keys)
+	var out []trace.Option
 	for _, k := range keys {
-		m.PassConfig = append(m.PassConfig, trace.Option{Name: k, Value: fmt.Sprint(j.config[k])})
+		out = append(out, trace.Option{Name: k, Value: fmt.Sprint(config[k])})
 	}
-	for _, p := range []trace.Option{{Name: "start-at", Value: j.opts.StartAt}, {Name: "stop-after", Value: j.opts.StopAfter},
-		{Name: "skip", Value: strings.Join(j.opts.Skip, ",")}, {Name: "only", Value: strings.Join(j.opts.Only, ",")}} {
+	return out
+}
+
+// selectionOptions are the flags that choose passes, those that were given.
+func selectionOptions(o RunOptions) []trace.Option {
+	var out []trace.Option
+	for _, p := range []trace.Option{{Name: "start-at", Value: o.StartAt}, {Name: "stop-after", Value: o.StopAfter},
+		{Name: "skip", Value: strings.Join(o.Skip, ",")}, {Name: "only", Value: strings.Join(o.Only, ",")}} {
 		if p.Value != "" {
-			m.Options = append(m.Options, p)
+			out = append(out, p)
 		}
 	}
-	return m
+	return out
 }
 
 // passFailed tells of a pass that could not go on.

@@ -43,6 +43,15 @@ func (s *Source) Position(off int) (line, col int) {
 	return i + 1, off - int(idx[i]) + 1
 }
 
+// Offset is where a 1-based line begins; the text's length for one beyond it.
+func (s *Source) Offset(n int) int {
+	idx := s.index()
+	if n < 1 || n > len(idx) {
+		return len(s.Text)
+	}
+	return int(idx[n-1])
+}
+
 // Line is the text of a 1-based line without its line ending.
 func (s *Source) Line(n int) string {
 	idx := s.index()

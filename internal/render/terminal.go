@@ -25,6 +25,11 @@ type TerminalOptions struct {
 	NoDiffs bool
 	// All shows a line for every pass, unchanged ones too.
 	All bool
+	// Heading stands at the right end of a run's heading, where the line has room for it.
+	Heading string
+	// NoErrors leaves out the messages of failed records, where the caller tells them elsewhere on
+	// the same screen.
+	NoErrors bool
 }
 
 // DefaultWidth is the width assumed where none is known.
@@ -84,6 +89,10 @@ func (t *Terminal) Start(m trace.Manifest) {
 	if m.InputName != "" && m.Function != "" {
 		parts = append(parts, t.p.st.dim.Sprint(EscapeLine(m.InputName)))
 	}
+	if used := headingWidth(parts); t.o.Heading != "" && used+2+displayWidth(t.o.Heading) <= t.width() {
+		pad := t.width() - used - displayWidth(t.o.Heading)
+		parts[len(parts)-1] += strings.Repeat(" ", pad) + t.p.st.dim.Sprint(EscapeLine(t.o.Heading))
+	}
 	t.joined("", 2, parts)
 	if n := len(m.PassConfig); n > 0 {
 		items := make([]string, n)
@@ -93,6 +102,15 @@ func (t *Terminal) Start(m trace.Manifest) {
 		t.labelled("pass config", strings.Join(items, ", "))
 	}
 	t.p.print("\n")
+}
+
+// headingWidth is the width of parts with dots between them.
+func headingWidth(parts []string) int {
+	w := 3 * (len(parts) - 1)
+	for _, p := range parts {
+		w += displayWidth(stripStyles(p))
+	}
+	return w
 }
 
 // Record shows one record. Records that ran inside another wait for it, so that the outer one comes
@@ -124,7 +142,7 @@ func (t *Terminal) show(r trace.LowerRecord) {
 	t.afterDiff()
 	t.head(&r)
 	t.remarks(&r)
-	if r.ErrorMsg != "" {
+	if r.ErrorMsg != "" && !(t.o.NoErrors && r.Status == trace.Failed) {
 		t.message(&r)
 	}
 	if t.o.NoDiffs || !r.HasBefore || !r.HasAfter || !r.Changed {

@@ -474,6 +474,14 @@ func below(dir, path string) string {
 	return filepath.ToSlash(rel)
 }
 
+// Overhead returns the time spent on recording so far, observers included; it is part of no
+// record's time.
+func (r *Recorder) Overhead() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.overhead
+}
+
 // Run returns a copy of the run as it stands, for a report written while passes run.
 func (r *Recorder) Run() *Run {
 	r.mu.Lock()

@@ -54,6 +54,11 @@ func ClaimScriptDir(traceDir, stem, key string) (string, error) {
 	return claimScriptDir(osDisk, traceDir, stem, key)
 }
 
+// ScriptInput returns the key (see InputKey) of the input that a script directory belongs to.
+func ScriptInput(scriptDir string) (string, error) {
+	return readOwner(filepath.Join(scriptDir, recordsDir, ownerFile))
+}
+
 func claimScriptDir(d disk, traceDir, stem, key string) (string, error) {
 	if _, err := os.Stat(traceDir); errors.Is(err, fs.ErrNotExist) {
 		if err := d.MkdirAll(traceDir); err != nil {
