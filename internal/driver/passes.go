@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"lowertrace/internal/pipeline"
@@ -52,6 +51,8 @@ type passDoc struct {
 	Effect       string `json:"effect,omitempty"`
 	Before       string `json:"before,omitempty"`
 	After        string `json:"after,omitempty"`
+
+	Options []string `json:"options,omitempty"`
 }
 
 func describe(r pipeline.Row) passDoc {
@@ -59,6 +60,7 @@ func describe(r pipeline.Row) passDoc {
 		Label: r.Label, Name: r.Pass.Name, Phase: r.Phase, Stage: r.Pass.Stage, Doc: r.Pass.Doc,
 		Optional: r.Optional, Conditional: r.When != nil,
 		Precondition: r.Pass.Precondition, Effect: r.Pass.Effect, Before: r.Pass.Before, After: r.Pass.After,
+		Options: r.Pass.Options,
 	}
 }
 
@@ -72,9 +74,13 @@ func Passes(d *Deps, o PassesOptions) error {
 		return usageName(err)
 	}
 	var docs []passDoc
+	var named *pipeline.Pass // the first row's
 	for _, r := range p.Rows() {
 		if o.Name == "" || r.Label == o.Name || r.Pass.Name == o.Name {
 			docs = append(docs, describe(r))
+			if named == nil {
+				named = r.Pass
+			}
 		}
 	}
 	if o.Name != "" && len(docs) == 0 {
@@ -85,7 +91,8 @@ func Passes(d *Deps, o PassesOptions) error {
 	case o.JSON:
 		return writeJSON(d.Stdout, map[string]any{"schema_version": 1, "pipeline": p.Name(), "passes": docs})
 	case o.Name != "":
-		return explain(d.Stdout, docs)
+		_, err := fmt.Fprintf(d.Stdout, "%s\n\n%s", named.Name, pipeline.Describe(p.Rows(), named))
+		return err
 	}
 	w := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
 	phase := ""
@@ -101,31 +108,6 @@ func Passes(d *Deps, o PassesOptions) error {
 		fmt.Fprintf(w, "%3d  %s\t%s\t%s%s\n", i, doc.Label, doc.Stage, doc.Doc, mark)
 	}
 	return w.Flush()
-}
-
-func explain(w io.Writer, docs []passDoc) error {
-	first := docs[0]
-	var at []string
-	for _, doc := range docs {
-		at = append(at, doc.Label)
-	}
-	fmt.Fprintf(w, "%s (%s): %s\n", first.Name, first.Stage, first.Doc)
-	if len(at) > 1 {
-		fmt.Fprintf(w, "\nin the pipeline: %s\n", strings.Join(at, ", "))
-	}
-	for _, part := range []struct{ title, text string }{
-		{"precondition", first.Precondition}, {"effect", first.Effect}, {"before", first.Before}, {"after", first.After},
-	} {
-		if part.text != "" {
-			fmt.Fprintf(w, "\n%s\n%s\n", part.title, indent(part.text))
-		}
-	}
-	return nil
-}
-
-func indent(s string) string {
-	lines := strings.Split(strings.Trim(s, "\n"), "\n")
-	return "    " + strings.Join(lines, "\n    ")
 }
 
 func listOptions(d *Deps, asJSON bool) error {

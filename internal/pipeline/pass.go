@@ -20,6 +20,8 @@ type Pass struct {
 	// After are a tiny example as text. They feed the pass reference.
 	Precondition, Effect string
 	Before, After        string
+	// Options are the keys of the options the pass reads.
+	Options []string
 	// Run transforms the module. It returns the same pointer when nothing
 	// changed. Errors carry the origin of the statement concerned (Errorf).
 	Run func(*Context, *ir.IRModule) (*ir.IRModule, error)

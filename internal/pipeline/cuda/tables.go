@@ -77,7 +77,7 @@ var (
 		{Pass: devpass.ConvertSSA, Optional: true},
 		{Pass: devpass.MarkCudaSyncCalls},
 		{Pass: devpass.AnnotateReadOnlyParams},
-		{Pass: memory.MergeSharedMemoryAllocations, Optional: true},
+		{Pass: memory.MergeSharedMemoryAllocations},
 		{Pass: devpass.ThreadSyncShared},
 		{Pass: devpass.ThreadSyncDynamic},
 		{Pass: loop.MergeIfStmt, Optional: true},

@@ -26,6 +26,7 @@ var ConfigIndexBitwidth = &pipeline.Pass{
 	Effect:       "With tl.config_index_bitwidth=64 every index is computed in int64.",
 	Before:       "A[bx * 256 + tx]",
 	After:        "A[T.Cast(\"int64\", bx) * T.int64(256) + T.Cast(\"int64\", tx)]",
+	Options:      []string{IndexBitwidth},
 	Run:          pipeline.BodyPass(nil, configIndices),
 }
 

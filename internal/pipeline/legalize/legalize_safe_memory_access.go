@@ -33,6 +33,7 @@ var LegalizeSafeMemoryAccess = &pipeline.Pass{
 	Effect:       "A load whose indices are not provably in bounds gives the safe value of its buffer instead (0 unless T.annotate_safe_value says otherwise); such a store or element call is skipped; an asynchronous copy fills with zeros.",
 	Before:       "C[bx * 256 + i] = A[bx * 256 + i]",
 	After:        "if bx * 256 + i < n:\n    C[bx * 256 + i] = T.if_then_else(bx * 256 + i < n, A[bx * 256 + i], T.float32(0.0))",
+	Options:      []string{DisableSafeMemoryLegalize},
 	Run:          pipeline.BodyPass(nil, guardAccesses),
 }
 

@@ -36,6 +36,7 @@ var LoopUnswitching = &pipeline.Pass{
 	Effect:       "A branch on a condition that no iteration changes is taken once, around the loop.",
 	Before:       "for i in range(8):\n    if tx < 35:\n        A[i] = B[i]",
 	After:        "if tx < 35:\n    for i in range(8):\n        A[i] = B[i]",
+	Options:      []string{DisableLoopUnswitching, UnswitchNonTrivialElse},
 	Run:          pipeline.BodyPass(nil, unswitchLoops),
 }
 

@@ -43,6 +43,7 @@ var MergeSharedMemoryAllocations = &pipeline.Pass{
 	Effect:       "Two or more dynamic shared buffers become pointers into one allocation, buf_dyn_shmem. Buffers that are never in use at the same time share bytes.",
 	Before:       "a = T.alloc_buffer((128,), scope=\"shared.dyn\")\nb = T.alloc_buffer((64,), scope=\"shared.dyn\")",
 	After:        "buf_dyn_shmem = T.alloc_buffer((768,), \"uint8\", scope=\"shared.dyn\")\na: T.handle(\"float32\", \"shared.dyn\") = T.handle_add_byte_offset(buf_dyn_shmem.data, 0)\nb: T.handle(\"float32\", \"shared.dyn\") = T.handle_add_byte_offset(buf_dyn_shmem.data, 512)",
+	Options:      []string{DisableSharedReuse},
 	Run:          pipeline.BodyPass(nil, mergeShared),
 }
 
