@@ -12,9 +12,14 @@ func newDiffCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.DiffO
 		Use:   "diff [A B]",
 		Short: "Compare two runs: the first pass that differs, and how",
 		Long: `Compare two runs pass by pass and print the first pass whose result differs,
-then its diff. A and B are run directories, script directories (their newest
-run), trace.json files, names of scripts (softmax, softmax@2 for the second
-newest run) or .tir files. Without arguments the last two runs are compared.
+then its diff. A and B are run directories (TileLang's own as well), script
+directories (their newest run), trace.json files, or names of scripts (softmax,
+softmax@2 for the second newest run). Without arguments the last two runs are
+compared.
+
+Two text files (.tir, .cpp, .cu, …) are compared as such. A text file and a run:
+the file is compared with the run's text after --pass, or with its generated
+code. On a terminal the output goes through $PAGER.
 
 Exit 0: no difference; 1: they differ; 2: bad usage or input.`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -1,11 +1,12 @@
 package driver
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"lowertrace/internal/render"
 	"lowertrace/internal/render/textdiff"
@@ -57,7 +58,8 @@ func newer(a, b *trace.RunInfo) bool {
 	return filepath.Base(a.Dir) > filepath.Base(b.Dir)
 }
 
-// Diff compares two runs. It fails with ExitFailed when they differ.
+// Diff compares two runs, or two text files. It fails with ExitFailed when they
+// differ.
 func Diff(d *Deps, o DiffOptions) error {
 	names := o.Runs
 	if len(names) == 0 {
@@ -66,16 +68,31 @@ func Diff(d *Deps, o DiffOptions) error {
 			return err
 		}
 	}
+	text := [2]bool{isText(names[0]), isText(names[1])}
+	switch {
+	case text[0] && text[1]:
+		return d.paged(func(d *Deps) error { return d.diffTexts(names, o) })
+	case text[0] || text[1]:
+		return d.paged(func(d *Deps) error { return d.diffTextAndRun(names, text[0], o) })
+	}
 	var runs [2]*trace.Run
 	for i, n := range names {
 		var err error
-		if runs[i], err = d.openRunOrText(n, o.TraceDir); err != nil {
+		if runs[i], err = d.openRun(n, o.TraceDir); err != nil {
 			return err
 		}
 	}
-	al := trace.Align(runs[0], runs[1])
+	al := trace.Align(resumedFrom(runs[0], runs[1]), resumedFrom(runs[1], runs[0]))
+	return d.paged(func(d *Deps) error { return d.diffRuns(al, o) })
+}
+
+func (o DiffOptions) render() render.DiffOptions {
+	return render.DiffOptions{Context: o.Context, Host: o.Host, WordDiff: o.WordDiff, IgnoreSpace: o.IgnoreSpace, IgnoreRenames: o.IgnoreRenames}
+}
+
+// diffRuns shows two aligned runs.
+func (d *Deps) diffRuns(al *trace.Alignment, o DiffOptions) error {
 	co := render.CompareOptions{All: o.All, Stat: o.Stat, NameOnly: o.NameOnly, Pass: o.Pass}
-	do := render.DiffOptions{Context: o.Context, Host: o.Host, WordDiff: o.WordDiff, IgnoreSpace: o.IgnoreSpace, IgnoreRenames: o.IgnoreRenames}
 	if o.HTML != "" {
 		if err := writeFile(o.HTML, func(f *os.File) error { return render.WriteCompareReport(f, al) }); err != nil {
 			return err
@@ -83,17 +100,21 @@ func Diff(d *Deps, o DiffOptions) error {
 		d.notef("wrote %s", o.HTML)
 	}
 	if o.JSON {
-		c, err := render.NewComparison(al, co, do)
+		c, err := render.NewComparison(al, co, o.render())
 		if err != nil {
 			return Usagef("%v", err)
 		}
-		enc := json.NewEncoder(d.Stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(c); err != nil {
+		if err := writeJSON(d.Stdout, c); err != nil {
 			return err
 		}
-	} else if err := d.terminal(do).Compare(al, co); err != nil {
-		return Usagef("%v", err)
+	} else {
+		t := d.terminal(o.render())
+		if err := t.Compare(al, co); err != nil && t.Err() == nil {
+			return Usagef("%v", err)
+		}
+		if err := outputError(t.Err()); err != nil {
+			return err
+		}
 	}
 	if !al.Equal() {
 		return reported(ExitFailed)
@@ -101,20 +122,137 @@ func Diff(d *Deps, o DiffOptions) error {
 	return nil
 }
 
-// openRunOrText opens a run, or takes a .tir file as a run of one state.
-func (d *Deps) openRunOrText(arg, traceDir string) (*trace.Run, error) {
-	if filepath.Ext(arg) != ".tir" {
-		return d.openRun(arg, traceDir)
+// isText reports whether an argument of diff is a text to be compared as such:
+// a file that is no trace.
+func isText(arg string) bool {
+	st, err := os.Stat(arg)
+	if err != nil || st.IsDir() {
+		return false
 	}
-	text, err := readFile(arg)
+	switch filepath.Ext(arg) {
+	case ".json", ".ndjson", ".html":
+		return false
+	}
+	return true
+}
+
+// textPair is two texts to compare, with names for them.
+type textPair struct{ from, to, before, after string }
+
+// diffTexts compares two files.
+func (d *Deps) diffTexts(names []string, o DiffOptions) error {
+	if o.Pass != "" || o.HTML != "" {
+		return Usagef("--pass and --html compare runs, %s and %s are text files", names[0], names[1])
+	}
+	p := textPair{from: names[0], to: names[1]}
+	var err error
+	if p.before, err = readFile(names[0]); err != nil {
+		return openError(names[0], err)
+	}
+	if p.after, err = readFile(names[1]); err != nil {
+		return openError(names[1], err)
+	}
+	return d.diffPair(p, o)
+}
+
+// diffTextAndRun compares a file with what a run has: the text after --pass, or
+// else the generated code.
+func (d *Deps) diffTextAndRun(names []string, textFirst bool, o DiffOptions) error {
+	file, arg := names[1], names[0]
+	if textFirst {
+		file, arg = arg, file
+	}
+	if o.HTML != "" {
+		return Usagef("--html compares two runs, %s is a text file", file)
+	}
+	run, err := d.openRun(arg, o.TraceDir)
 	if err != nil {
-		return nil, openError(arg, err)
+		return err
 	}
-	return &trace.Run{
-		Manifest: trace.Manifest{Schema: trace.SchemaVersion, State: trace.StateComplete, InputName: arg, Source: text},
-		Records: []trace.LowerRecord{{
-			Phase: trace.PhaseUnscoped, Name: "text", Status: trace.Completed, ParentIndex: trace.NoParent,
-			BeforeText: text, AfterText: text, HasBefore: true, HasAfter: true,
-		}},
-	}, nil
+	var rec *trace.LowerRecord
+	if o.Pass != "" {
+		i, err := findRecord(run, o.Pass)
+		if err != nil {
+			return err
+		}
+		rec = &run.Records[i]
+	} else {
+		if ext := filepath.Ext(file); ext == ".tir" {
+			return Usagef("%s is compared with the text after a pass: say which with --pass", file)
+		}
+		for i := range run.Records {
+			if run.Records[i].Status == trace.Codegen {
+				rec = &run.Records[i]
+			}
+		}
+		if rec == nil {
+			return Usagef("%s has no generated code; --pass compares with the text after a pass", arg)
+		}
+	}
+	if !rec.HasAfter {
+		return Usagef("the text after %s was not recorded", rec.Name)
+	}
+	text, err := readFile(file)
+	if err != nil {
+		return openError(file, err)
+	}
+	p := textPair{from: file, to: fmt.Sprintf("%s/%02d_%s_after", runName(run), rec.Index, rec.Name), before: text, after: rec.AfterText}
+	if run.Foreign != "" { // its texts have no last line feed
+		p.after += "\n"
+	}
+	if !textFirst {
+		p.from, p.to, p.before, p.after = p.to, p.from, p.after, p.before
+	}
+	return d.diffPair(p, o)
+}
+
+// diffPair shows how two texts differ.
+func (d *Deps) diffPair(p textPair, o DiffOptions) error {
+	diff := textdiff.Compute(p.before, p.after, textdiff.Options{IgnoreSpace: o.IgnoreSpace, IgnoreRenames: o.IgnoreRenames})
+	add, del := diff.Stat()
+	equal := add+del == 0
+	switch {
+	case o.JSON:
+		doc := struct {
+			Schema int    `json:"schema_version"`
+			A      string `json:"a"`
+			B      string `json:"b"`
+			Equal  bool   `json:"equal"`
+			Add    int    `json:"add_lines"`
+			Del    int    `json:"del_lines"`
+			Diff   string `json:"diff,omitempty"`
+		}{1, p.from, p.to, equal, add, del, ""}
+		if !o.Stat && !o.NameOnly {
+			var b strings.Builder
+			if err := diff.WriteUnified(&b, p.from, p.to, o.Context); err != nil {
+				return err
+			}
+			doc.Diff = b.String()
+		}
+		if err := writeJSON(d.Stdout, doc); err != nil {
+			return err
+		}
+	case equal:
+		if _, err := fmt.Fprintln(d.Stdout, "no difference"); err != nil {
+			return outputError(err)
+		}
+	case o.NameOnly:
+		if _, err := fmt.Fprintln(d.Stdout, render.EscapeLine(p.to)); err != nil {
+			return outputError(err)
+		}
+	case o.Stat:
+		if _, err := fmt.Fprintf(d.Stdout, "%s → %s  +%d -%d\n", render.EscapeLine(p.from), render.EscapeLine(p.to), add, del); err != nil {
+			return outputError(err)
+		}
+	default:
+		t := d.terminal(o.render())
+		t.Diff(p.from, p.to, p.before, p.after)
+		if err := outputError(t.Err()); err != nil {
+			return err
+		}
+	}
+	if !equal {
+		return reported(ExitFailed)
+	}
+	return nil
 }

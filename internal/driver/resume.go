@@ -144,14 +144,20 @@ func rowLabels(run *trace.Run, rows []pipeline.Row, o RunOptions) []string {
 		k, v, _ := strings.Cut(kv, "=")
 		_ = c.Options.Set(strings.TrimSpace(k), strings.TrimSpace(v)) // plan tells of errors
 	}
-	next := 0
+	first := 0
+	for _, op := range run.Options {
+		if k, err := pipeline.FindRow(rows, op.Value); op.Name == "start-at" && err == nil {
+			first = k
+		}
+	}
+	next := first
 	for i := range run.Records {
 		r := &run.Records[i]
 		if r.Depth != 0 || r.Status == trace.Codegen || strings.HasSuffix(r.Phase, trace.PhaseCodegen) {
 			continue
 		}
 		if i > 0 && runOf(r.Phase) != runOf(run.Records[i-1].Phase) {
-			next = 0 // a further pipeline over the same input begins its table anew
+			next = first // a further pipeline over the same input begins its table anew
 			clear(labels[:i])
 		}
 		for k := next; k < len(rows); k++ {
@@ -227,6 +233,7 @@ func (d *Deps) recordedInput(run *trace.Run, at int, o *RunOptions) (*input, err
 	if in.mod == nil || diags.HasErrors() {
 		return nil, reported(ExitUsage)
 	}
+	restoreNames(in.mod)
 	if run.Source != "" && len(lines) > 0 {
 		relocate(in.mod, func(s ir.Span) ir.Span {
 			if n := s.Line(); n >= 1 && n <= len(lines) {

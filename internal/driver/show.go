@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"lowertrace/internal/render"
 	"lowertrace/internal/trace"
@@ -15,6 +16,10 @@ type ShowOptions struct {
 	Run, Pass     string // Pass: a record number, NAME, or NAME#k; "" lists the passes
 	TraceDir      string
 	Before, After bool // print that text alone
+	Line          int  // follow this line of the source through the passes; 0: none
+	Var           string
+	Loose         bool // with Var: x stands for x_1, x_2, … as well
+	Timing        bool // list the times by pass
 	Context       int
 	Host          bool
 	JSON          bool
@@ -32,16 +37,39 @@ type PruneOptions struct {
 	Keep int
 }
 
-// Show lists a run's passes or prints one record.
+// Show lists a run's passes, prints one record, or follows a name or a line.
 func Show(d *Deps, o ShowOptions) error {
+	switch {
+	case o.Line < 0:
+		return Usagef("--line %d: lines count from 1", o.Line)
+	case o.Pass != "" && (o.Line > 0 || o.Var != "" || o.Timing):
+		return Usagef("--line, --var and --timing are about the whole run: no PASS beside them")
+	case o.Pass == "" && (o.Before || o.After):
+		return Usagef("--before and --after need a PASS")
+	}
 	run, err := d.openRun(o.Run, o.TraceDir)
 	if err != nil {
 		return err
 	}
-	if o.Pass == "" {
-		if o.JSON {
-			return writeRunJSON(d.Stdout, run)
-		}
+	return d.paged(func(d *Deps) error { return d.show(run, o) })
+}
+
+func (d *Deps) show(run *trace.Run, o ShowOptions) error {
+	switch {
+	case o.Line > 0 || o.Var != "":
+		return d.follow(run, o)
+	case o.Timing && o.JSON:
+		return writeJSON(d.Stdout, struct {
+			Schema int         `json:"schema_version"`
+			Passes []timingDoc `json:"passes"`
+		}{1, timingDocs(run)})
+	case o.Timing:
+		t := d.terminal(render.DiffOptions{})
+		t.WriteTiming(run.Records)
+		return t.Err()
+	case o.Pass == "" && o.JSON:
+		return writeRunJSON(d.Stdout, run)
+	case o.Pass == "":
 		return d.listPasses(run)
 	}
 	i, err := findRecord(run, o.Pass)
@@ -67,6 +95,50 @@ func Show(d *Deps, o ShowOptions) error {
 	t.Record(rec)
 	t.Flush()
 	return t.Err()
+}
+
+// follow shows what became of a line of the source or of a name.
+func (d *Deps) follow(run *trace.Run, o ShowOptions) error {
+	var f *render.Followed
+	var err error
+	if o.Line > 0 {
+		f, err = render.FollowLine(run, o.Line)
+	} else {
+		f, err = render.FollowName(run, o.Var, o.Loose)
+	}
+	if err != nil {
+		return Usagef("%v", err)
+	}
+	if o.Var != "" && len(f.Steps) == 0 {
+		return Usagef("%s occurs nowhere in the run", o.Var)
+	}
+	if o.JSON {
+		return writeJSON(d.Stdout, struct {
+			Schema int `json:"schema_version"`
+			*render.Followed
+		}{1, f})
+	}
+	t := d.terminal(render.DiffOptions{Host: o.Host})
+	t.Follow(f)
+	return t.Err()
+}
+
+// timingDoc is the time of all runs of one pass.
+type timingDoc struct {
+	Name  string  `json:"name"`
+	Runs  int     `json:"runs"`
+	Total float64 `json:"total_ms"` // inclusive
+	Self  float64 `json:"self_ms"`
+	Share float64 `json:"share"` // of the run's time, by self time, 0 to 1
+}
+
+func timingDocs(run *trace.Run) []timingDoc {
+	docs := []timingDoc{}
+	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
+	for _, r := range render.Timing(run.Records) {
+		docs = append(docs, timingDoc{r.Name, r.Runs, ms(r.Total), ms(r.Self), r.Share})
+	}
+	return docs
 }
 
 func (d *Deps) printText(text string, has bool, which, pass string) error {
