@@ -19,11 +19,13 @@ type access struct {
 	// The index, in units of the buffer's type: u + Σ v[i]*stride.
 	u     func(*warp) int64
 	terms []term
-	dims  []dimCheck // implied bounds; nil: none
-	local bool
-	uni   bool  // one address for all lanes
-	size  int64 // bytes of a unit
-	pred  func(*warp) []int64
+	dims  []dimCheck // indices to check; nil: none
+	// strict: an index out of bounds is a finding, not "nothing there".
+	strict bool
+	local  bool
+	uni    bool  // one address for all lanes
+	size   int64 // bytes of a unit
+	pred   func(*warp) []int64
 }
 
 type term struct {
@@ -86,7 +88,9 @@ func (c *comp) place(b *ir.Buffer, indices []ir.Expr, pred ir.Expr) *access {
 	if len(indices) != len(b.Shape) && !(len(b.Shape) == 0 && len(indices) == 1) {
 		c.fail("buffer %s has %d dimensions, accessed with %d indices", b.Name, len(b.Shape), len(indices))
 	}
-	check := c.bounds == BoundsImplied && scope == "global" && c.l != nil
+	// A flat buffer's bounds are those of its memory; access checks them.
+	a.strict = c.bounds != BoundsImplied || scope != "global"
+	check := c.l != nil && (!a.strict || len(indices) > 1)
 	a.u = func(*warp) int64 { return 0 }
 	a.uni = !a.local
 	var uconst int64
@@ -215,7 +219,8 @@ func (a *access) resolve(w *warp, j int) (*mem, uint32) {
 		d := &a.dims[i]
 		e := d.ext(w)
 		if d.u != nil {
-			if x := d.u(w); x < 0 || x+d.add >= e {
+			if x := d.u(w); mask != 0 && (x < 0 || x+d.add >= e) {
+				a.outside(w, i, x, e, firstLane(mask))
 				mask = 0
 			}
 			continue
@@ -226,7 +231,8 @@ func (a *access) resolve(w *warp, j int) (*mem, uint32) {
 			if d.n > 1 {
 				y = x[l*d.n+j]
 			}
-			if y < 0 || y+d.add >= e {
+			if (y < 0 || y+d.add >= e) && mask>>l&1 != 0 {
+				a.outside(w, i, y, e, l)
 				mask &^= 1 << l
 			}
 		}
@@ -280,6 +286,13 @@ func (a *access) resolve(w *warp, j int) (*mem, uint32) {
 		}
 	}
 	return m, mask
+}
+
+// outside reports an index that its dimension does not have.
+func (a *access) outside(w *warp, dim int, x, extent int64, lane int) {
+	if a.strict {
+		w.find(OutOfBounds, a.st, lane, "index %d of dimension %d of %q, whose extent is %d", x, dim, a.st.name, extent)
+	}
 }
 
 // load compiles a read.
