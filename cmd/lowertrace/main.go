@@ -15,8 +15,11 @@ import (
 )
 
 func main() {
+	// A reader that closes the pipe is no reason to die in the middle of a run.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends the process
 	os.Exit(run(ctx, os.Args[1:], driver.OSDeps()))
 }
 

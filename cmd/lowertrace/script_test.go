@@ -1,22 +1,22 @@
 package main
 
 import (
-	"context"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"lowertrace/internal/driver"
+	"lowertrace/internal/corpus"
 )
 
 var update = flag.Bool("update", false, "rewrite expected outputs in the scripts")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"lowertrace": func() { os.Exit(run(context.Background(), os.Args[1:], driver.OSDeps())) },
+		"lowertrace": main,
 	})
 }
 
@@ -34,5 +34,22 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"corpus": unpackCorpus},
 	})
+}
+
+// unpackCorpus is the command corpus PATH DIR: it copies a file or folder of
+// the packed reference corpus.
+func unpackCorpus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: corpus PATH DIR")
+	}
+	to := ts.MkAbs(args[1])
+	if b, err := corpus.ReadFile(args[0]); err == nil {
+		ts.Check(os.WriteFile(to, b, 0o666))
+		return
+	}
+	part, err := fs.Sub(corpus.FS(), args[0])
+	ts.Check(err)
+	ts.Check(os.CopyFS(to, part))
 }

@@ -22,7 +22,7 @@ func (d *Deps) paged(work func(*Deps) error) error {
 	}
 	term := d.Getenv("TERM")
 	if !d.StdoutTTY || pager == "cat" || term == "" || term == "dumb" || runtime.GOOS == "windows" {
-		return outputError(work(d))
+		return workError(work(d))
 	}
 	w := &pagerWriter{d: d, command: pager}
 	to := *d
@@ -30,6 +30,16 @@ func (d *Deps) paged(work func(*Deps) error) error {
 	err := work(&to)
 	if cerr := w.close(); err == nil {
 		err = cerr
+	}
+	return workError(err)
+}
+
+// workError is what a command's work came to: its own error, or that of its
+// output.
+func workError(err error) error {
+	var ex *ExitError
+	if errors.As(err, &ex) {
+		return err
 	}
 	return outputError(err)
 }

@@ -162,7 +162,11 @@ func (d *Deps) listPasses(run *trace.Run) error {
 		if r.Changed {
 			changes = fmt.Sprintf("+%d −%d", r.AddLines, r.DelLines)
 		}
-		fmt.Fprintf(w, "%4d  %*s%s\t%s\t%s\t%s\n", r.Index, 2*r.Depth, "", render.EscapeLine(recordLabel(run, i)), render.Tag(r), changes, render.FormatDuration(r.Duration))
+		took := ""
+		if r.Duration > 0 { // other tracers keep no times
+			took = render.FormatDuration(r.Duration)
+		}
+		fmt.Fprintf(w, "%4d  %*s%s\t%s\t%s\t%s\n", r.Index, 2*r.Depth, "", render.EscapeLine(recordLabel(run, i)), render.Tag(r), changes, took)
 	}
 	return w.Flush()
 }

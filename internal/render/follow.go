@@ -51,12 +51,18 @@ type state struct {
 	origins []int32
 }
 
-// statesOf lists the input and what each outer pass left of it.
+// statesOf lists the input and what each outer pass left of it. A pass whose result was set aside,
+// so that the next one began with what it had begun with, left nothing on the way.
 func statesOf(run *trace.Run) []state {
 	var out []state
+	var outer []*trace.LowerRecord
 	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Depth > 0 {
+		if run.Records[i].Depth == 0 {
+			outer = append(outer, &run.Records[i])
+		}
+	}
+	for i, r := range outer {
+		if i+1 < len(outer) && r.Changed && outer[i+1].HasBefore && outer[i+1].BeforeText == r.BeforeText && len(out) > 0 {
 			continue
 		}
 		if len(out) == 0 && r.HasBefore {

@@ -212,3 +212,22 @@ func TestReferenceInputsWrapAsModules(t *testing.T) {
 		t.Errorf("only %d lowerings looked at", n)
 	}
 }
+
+func TestReferenceLoweringsAreListed(t *testing.T) {
+	kernel := unpack(t, "softmax")
+	for _, dir := range []string{filepath.Dir(kernel), kernel} {
+		infos, err := List(dir)
+		if err != nil || len(infos) != 2 {
+			t.Fatalf("%s: %d runs, %v", dir, len(infos), err)
+		}
+		if i := infos[0]; i.Script != "softmax" || i.ID != "sm_80" || i.Records != 79 || i.Foreign != ForeignReference || i.Problem != "" {
+			t.Errorf("%+v", i)
+		}
+	}
+	if infos, err := List(filepath.Join(kernel, "sm_90a")); err != nil || len(infos) != 1 || infos[0].ID != "sm_90a" {
+		t.Errorf("%+v, %v", infos, err)
+	}
+	if removed, err := Prune(kernel, 1); err != nil || len(removed) != 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+}

@@ -283,31 +283,35 @@ func findByID(arg, traceDir string) (string, error) {
 
 // RunInfo is one run in a list.
 type RunInfo struct {
-	Script  string
-	ID      string
-	Dir     string
-	Started time.Time // by the run's own account, else by its name; local time in the latter case
-	State   RunState
-	Foreign string
+	Script  string    `json:"script"`
+	ID      string    `json:"id"`
+	Dir     string    `json:"dir"`
+	Started time.Time `json:"started,omitzero"` // by the run's own account, else by its name; local time in the latter case
+	State   RunState  `json:"state"`
+	Foreign string    `json:"foreign,omitempty"`
 
-	Input    string
-	Function string
-	Target   string
-	Pipeline string
-	Records  int
-	Changed  int
-	Failed   string // the first failed pass
-	Problem  string // why the run can't be read; the counts are then unknown
+	Input    string `json:"input"`
+	Function string `json:"function"`
+	Target   string `json:"target"`
+	Pipeline string `json:"pipeline"`
+	Records  int    `json:"records"`
+	Changed  int    `json:"changed"`
+	Failed   string `json:"failed,omitempty"`  // the first failed pass
+	Problem  string `json:"problem,omitempty"` // why the run can't be read; the counts are then unknown
 }
 
 // List returns the runs below a trace directory or of one script directory, by script, newest
-// first. A run that can't be read is listed with its problem.
+// first. A run that can't be read is listed with its problem. Of directories in the reference layout
+// it lists KERNEL/ARCH, the ARCH below a KERNEL, and the KERNELs below one more.
 func List(dir string) ([]RunInfo, error) {
 	scripts := []string{""}
 	if st, err := os.Stat(filepath.Join(dir, recordsDir)); err != nil || !st.IsDir() {
 		if scripts, err = scriptNames(dir); err != nil {
 			return nil, err
 		}
+	}
+	if len(scripts) == 0 {
+		return listReference(dir, 2), nil
 	}
 	var infos []RunInfo
 	for _, s := range scripts {
@@ -329,6 +333,29 @@ func List(dir string) ([]RunInfo, error) {
 		}
 	}
 	return infos, nil
+}
+
+// listReference lists the lowerings of the reference layout in a directory and down to levels below.
+func listReference(dir string, levels int) []RunInfo {
+	if isReference(dir) {
+		info := runInfo(dir)
+		info.ID = filepath.Base(dir)
+		if abs, err := filepath.Abs(dir); err == nil {
+			info.ID, info.Script = filepath.Base(abs), filepath.Base(filepath.Dir(abs))
+		}
+		return []RunInfo{info}
+	}
+	if levels == 0 {
+		return nil
+	}
+	var infos []RunInfo
+	entries, _ := os.ReadDir(dir) // what can't be read holds no runs for us
+	for _, e := range entries {
+		if e.IsDir() {
+			infos = append(infos, listReference(filepath.Join(dir, e.Name()), levels-1)...)
+		}
+	}
+	return infos
 }
 
 // runInfo reads as little of a run as its entry in a list needs.
