@@ -601,10 +601,10 @@ func (c *comp) binaryF(op ir.BinOp, ea, eb ir.Expr) val {
 	}
 	if a.uni && b.uni {
 		fa, fb := a.uf, b.uf
-		return val{t: t, uni: true, uf: func(w *warp) float64 { return roundFloat(s, floatOp(op, fa(w), fb(w))) }}
+		return c.counted(val{t: t, uni: true, uf: func(w *warp) float64 { return roundFloat(s, floatOp(op, fa(w), fb(w))) }}, 1)
 	}
 	fa, fb := c.vecF(a), c.vecF(b)
-	return val{t: t, vf: func(w *warp) []float64 {
+	return c.counted(val{t: t, vf: func(w *warp) []float64 {
 		d := w.F[at : at+n*lanes]
 		x, y := fa(w)[:len(d)], fb(w)[:len(d)]
 		switch op {
@@ -627,7 +627,7 @@ func (c *comp) binaryF(op ir.BinOp, ea, eb ir.Expr) val {
 		}
 		roundVec(s, d)
 		return d
-	}}
+	}}, n)
 }
 
 // effectful reports that evaluating e for a lane that does not need it could do

@@ -118,6 +118,9 @@ func (r *run) main(args Args) (*Result, error) {
 		}
 		p.body(w)
 	}
+	if r.stats != nil {
+		r.stats.finish()
+	}
 	res := &Result{Outputs: map[string]*npy.Array{}, Findings: r.col.list(), Stats: r.stats, Atomic: sortedKeys(r.atomics), Types: in.types}
 	for name, m := range in.mems {
 		a, err := fromMem(m, in.args.Arrays[name], in.types[name], in.args.Strides[name])

@@ -278,6 +278,9 @@ func (w *warp) access(m *mem, mask uint32, n int64, kind accessKind, st *site) u
 	}
 	if w.r.stats != nil {
 		w.r.stats.record(w, m, ok, n, kind, st)
+		if w.b != nil && m.stride == 0 && m.scope != "global" {
+			w.b.watch.touch(w, m, ok, n, kind)
+		}
 	}
 	if kind != accRead && m.init != nil {
 		for t := ok; t != 0; t &= t - 1 {

@@ -46,6 +46,7 @@ type block struct {
 	// barriers counts arrivals by barrier number.
 	barriers map[int]*barrierState
 	gang     *gang
+	watch    *barrierWatch // with Options.Stats
 	races    bool
 	scratch  map[int]vecAny // of thread reductions
 }
@@ -77,6 +78,9 @@ func newBlock(r *run, l *launch, idx [3]int, linear int, host *warp) *block {
 		if r.opt.Findings && l.sync == SyncExplicit {
 			b.shared[i].shadow = newShadow(s.size, l.gran, nw)
 		}
+	}
+	if r.opt.Stats {
+		b.watch = newBarrierWatch(l.gran)
 	}
 	b.races = r.opt.Findings && l.sync == SyncExplicit
 	for i := range nw {
@@ -250,6 +254,9 @@ func (b *block) tryRelease(id int, s *barrierState) {
 		return
 	}
 	delete(b.barriers, id)
+	if b.watch != nil && id == 0 {
+		b.watch.passed = append(b.watch.passed, b.r.stats.passed(s.waiting[0].wait.st))
+	}
 	if b.races {
 		joinClocks(s.waiting)
 	}
