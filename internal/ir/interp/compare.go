@@ -63,6 +63,9 @@ type CompareOptions struct {
 	Types map[string]ir.DType
 	// RTol replaces the types' own tolerances when it is not nil.
 	RTol *float64
+	// Written, when not nil, restricts the comparison to marked elements
+	// (Result.Written). Arrays it does not name are compared as a whole.
+	Written map[string][]bool
 	// Unordered names the arrays whose elements may stand in any order
 	// (Result.Atomic).
 	Unordered map[string]bool
@@ -151,7 +154,14 @@ func compareArray(name string, want, got *npy.Array, o CompareOptions) Differenc
 	}
 	wrong, other := 0, 0
 	firstWrong, firstOther := -1, -1
+	only := o.Written[name]
+	if len(only) != n || d.Unordered {
+		only = nil
+	}
 	for i := range n {
+		if only != nil && !only[i] {
+			continue
+		}
 		x, y := w[i], g[i]
 		if x == y || math.IsNaN(x) && math.IsNaN(y) {
 			if !exact || want.Uint(i) == got.Uint(i) {

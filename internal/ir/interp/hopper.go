@@ -358,6 +358,9 @@ func (c *comp) tmaStore(e *ir.Call) stmtFn {
 			if g.init != nil {
 				setBytes(g.init[to : to+size])
 			}
+			if g.written != nil {
+				setBytes(g.written[to : to+size])
+			}
 			if g.global != nil {
 				w.globalAccess(g, to, size, accWrite, ds, lane)
 			}

@@ -128,6 +128,14 @@ func (r *run) main(args Args) (*Result, error) {
 			return nil, err
 		}
 		res.Outputs[name] = a
+		if r.sampled {
+			if res.Written == nil {
+				res.Written = map[string][]bool{}
+			}
+			el := elemOf(in.types[name])
+			n := len(m.data) / max(el.span(max(int(in.types[name].Lanes), 1)), 1)
+			res.Written[name] = elementsWritten(m.written, n)
+		}
 	}
 	return res, nil
 }
@@ -221,6 +229,9 @@ func (r *run) array(in *inputs, t ir.DType, span ir.Span, names ...string) (stri
 		r.reserve(int64(len(m.data)), span)
 		if in.args.Unwritten[n] && r.opt.Findings {
 			m.init = make([]byte, len(m.data))
+		}
+		if r.opt.Sample > 0 {
+			m.written = make([]byte, len(m.data))
 		}
 		in.mems[n], in.types[n] = m, t
 		in.ptrs[n] = r.addGlobal(m)

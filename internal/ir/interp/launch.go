@@ -46,6 +46,7 @@ func (c *comp) axis(a int, v *ir.Var, ext ir.Expr) {
 }
 
 func (c *comp) beginLaunch(a int, v *ir.Var, ext ir.Expr, body ir.Stmt, at ir.Stmt) stmtFn {
+	c.r.launches++
 	l := &launch{span: c.span, sizes: &c.sizes, name: c.fn.Name, cluster: [3]int{1, 1, 1}}
 	c.l = l
 	savedSync, savedBounds := c.sync, c.bounds
@@ -321,9 +322,7 @@ func (r *run) launch(l *launch, host *warp) {
 	default:
 		gangs = make([][]int, 0, blocks)
 		for i := range blocks {
-			if p := l.blockIndex(i); r.opt.Blocks == nil || r.opt.Blocks(p[0], p[1], p[2]) {
-				gangs = append(gangs, []int{i})
-			}
+			gangs = append(gangs, []int{i})
 		}
 	}
 	if len(gangs) == 0 {
@@ -340,12 +339,73 @@ func (r *run) launch(l *launch, host *warp) {
 	}
 	r.reserve(per*int64(workers), l.span)
 	defer r.reserve(-per*int64(workers), l.span)
+	if n := r.opt.Sample; n > 0 && n < len(gangs) && r.launches == 1 && len(gangs[0]) == 1 {
+		r.runSample(l, gangs, host, workers)
+		return
+	}
+	r.runGangs(l, gangs, host, workers)
+}
+
+// runSample runs some blocks: every k-th, then the others in order until all
+// that must be written is.
+func (r *run) runSample(l *launch, gangs [][]int, host *warp, workers int) {
+	r.sampled = true
+	step := (len(gangs) + r.opt.Sample - 1) / r.opt.Sample
+	var first, rest [][]int
+	for i, g := range gangs {
+		if i%step == 0 {
+			first = append(first, g)
+		} else {
+			rest = append(rest, g)
+		}
+	}
+	r.runGangs(l, first, host, workers)
+	for len(rest) > 0 && !r.covered() {
+		n := min(workers, len(rest))
+		r.runGangs(l, rest[:n], host, workers)
+		rest = rest[n:]
+	}
+}
+
+// covered reports that all elements in Options.Cover are written.
+func (r *run) covered() bool {
+	for name, want := range r.opt.Cover {
+		for _, m := range r.globals {
+			if m == nil || m.written == nil || m.name != name {
+				continue
+			}
+			got := elementsWritten(m.written, len(want))
+			for i, x := range want {
+				if x && !got[i] {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// elementsWritten turns marks of bytes into marks of n elements.
+func elementsWritten(marks []byte, n int) []bool {
+	l := make([]bool, n)
+	if n == 0 {
+		return l
+	}
+	size := max(len(marks)/n, 1)
+	for i := range l {
+		l[i] = i*size < len(marks) && marks[i*size] != 0
+	}
+	return l
+}
+
+// runGangs runs blocks, several at a time.
+func (r *run) runGangs(l *launch, gangs [][]int, host *warp, workers int) {
 	var mu sync.Mutex
 	next := 0
 	errs := make([]any, len(gangs))
 	failed := len(gangs)
 	var wg sync.WaitGroup
-	for range workers {
+	for range min(workers, len(gangs)) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()

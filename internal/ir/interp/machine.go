@@ -47,6 +47,8 @@ type mem struct {
 	shadow *shadow
 	// pending counts, for each cell, asynchronous copies on their way.
 	pending []byte
+	// written marks the bytes written, when blocks are sampled.
+	written []byte
 	// global remembers which block touched what, for races between blocks.
 	global *globalShadow
 	id     int
@@ -69,23 +71,25 @@ func newMem(name, scope string, size int64, track bool) *mem {
 
 // run is the state of one Run.
 type run struct {
-	ctx     context.Context
-	opt     *Options
-	mod     *ir.IRModule
-	col     collector
-	mu      sync.Mutex
-	globals []*mem
-	objects []any
-	used    int64
-	progs   map[string]*program
-	safe    map[*ir.Var]float64 // values of reads outside global buffers
-	atomics map[string]bool     // buffers addressed by the result of an atomic
-	stats   *Stats
-	sync    SyncMode
-	bounds  BoundsMode
-	stop    atomic.Bool
-	epoch   atomic.Int32 // of accesses to global memory: see globalShadow
-	printMu sync.Mutex
+	ctx      context.Context
+	opt      *Options
+	mod      *ir.IRModule
+	col      collector
+	mu       sync.Mutex
+	globals  []*mem
+	objects  []any
+	used     int64
+	progs    map[string]*program
+	safe     map[*ir.Var]float64 // values of reads outside global buffers
+	atomics  map[string]bool     // buffers addressed by the result of an atomic
+	stats    *Stats
+	launches int  // kernels of the module
+	sampled  bool // not all blocks ran
+	sync     SyncMode
+	bounds   BoundsMode
+	stop     atomic.Bool
+	epoch    atomic.Int32 // of accesses to global memory: see globalShadow
+	printMu  sync.Mutex
 }
 
 func (r *run) reserve(n int64, span ir.Span) {
@@ -280,6 +284,11 @@ func (w *warp) access(m *mem, mask uint32, n int64, kind accessKind, st *site) u
 		w.r.stats.record(w, m, ok, n, kind, st)
 		if w.b != nil && m.stride == 0 && m.scope != "global" {
 			w.b.watch.touch(w, m, ok, n, kind)
+		}
+	}
+	if kind != accRead && m.written != nil {
+		for t := ok; t != 0; t &= t - 1 {
+			setBytes(m.written[w.offs[bits.TrailingZeros32(t)]:][:n])
 		}
 	}
 	if kind != accRead && m.init != nil {

@@ -74,8 +74,15 @@ type Options struct {
 	MaxMemory int64
 	// Workers is the number of blocks run at once; 0: one per CPU.
 	Workers int
-	// Blocks, when not nil, chooses the blocks of each launch that are run.
-	Blocks func(x, y, z int) bool
+	// Sample, when above 0, is about how many blocks of the launch are run: they
+	// are spread evenly, and Result.Written says what they wrote. It has no effect on a
+	// module of several launches, whose later ones need all that the earlier
+	// ones wrote, or whose blocks synchronise with each other.
+	Sample int
+	// Cover, with Sample, names elements (Result.Written of another run) that
+	// must be written: further blocks are run until they are. A pass may have
+	// given the same tile to another block.
+	Cover map[string][]bool
 	// Findings asks for checks beyond memory safety: reads of memory never
 	// written, and races.
 	Findings bool
@@ -109,6 +116,9 @@ type Result struct {
 	Atomic   []string
 	Findings []Finding
 	Stats    *Stats
+	// Written says, with Options.Sample, which elements of each array were
+	// written; nil when all blocks ran.
+	Written map[string][]bool
 }
 
 // Error is a failure of a run: the program did something no device would go on

@@ -331,6 +331,11 @@ func (v *tileView) touch(w *warp, at, step, lo, hi int64, kind accessKind) bool 
 			}
 		}
 	}
+	if v.m.written != nil && kind != accRead {
+		for i := lo; i < hi; i++ {
+			setBytes(v.m.written[at+i*step:][:size])
+		}
+	}
 	if v.m.pending != nil {
 		for i := lo; i < hi; i++ {
 			w.checkPending(v.m, at+i*step, size, kind, v.r.st, -1)
