@@ -108,7 +108,10 @@ type mark struct {
 }
 
 // insert is a line to be put before the text at an offset: decls[from:to].
-type insert struct{ at, from, to int }
+type insert struct {
+	at, from, to int
+	line         int32 // of the source it came from, where that is known
+}
 
 // spelling is how a variable is written: by a name, or through a buffer.
 type spelling struct {
@@ -313,7 +316,11 @@ func (p *printer) insertAll() {
 		}
 		out = append(out, p.out[pos:in.at]...)
 		pos = in.at
-		if m < len(p.marks) { // it belongs to the statement it precedes
+		switch {
+		case p.marks == nil:
+		case in.line > 0:
+			marks = append(marks, mark{len(out), in.line})
+		case m < len(p.marks): // it belongs to the statement it precedes
 			marks = append(marks, mark{len(out), p.marks[m].line})
 		}
 		out = append(out, p.decls[in.from:in.to]...)
@@ -477,6 +484,7 @@ func (p *printer) freeBuffer(b *ir.Buffer) string {
 		p.str(" = ")
 		p.bufferCall("Buffer", b, fi, mayDefineData)
 	})
+	p.inserts[len(p.inserts)-1].line = int32(b.Org.Line())
 	return name
 }
 
