@@ -543,8 +543,8 @@ func (c *comp) loop(s *ir.For) stmtFn {
 			}
 			saved := w.mask
 			outerOff := w.off
-			frame := loopFrame{outer: w.loopTop()}
-			w.setLoop(&frame)
+			frame := loopFrame{outer: w.curLoop}
+			w.curLoop = &frame
 			end := x + n
 			for it := int32(0); x < end; it++ {
 				w.U[at] = x
@@ -560,7 +560,7 @@ func (c *comp) loop(s *ir.For) stmtFn {
 				}
 				x += st
 			}
-			w.setLoop(frame.outer)
+			w.curLoop = frame.outer
 			w.off = outerOff | w.ret
 			w.mask = saved &^ w.off
 		}, s.Min, s.Extent)
@@ -577,8 +577,8 @@ func (c *comp) loop(s *ir.For) stmtFn {
 		}
 		saved := w.mask
 		outerOff := w.off
-		frame := loopFrame{outer: w.loopTop()}
-		w.setLoop(&frame)
+		frame := loopFrame{outer: w.curLoop}
+		w.curLoop = &frame
 		for it := int32(0); ; it++ {
 			var live uint32
 			for l := range lanes {
@@ -614,7 +614,7 @@ func (c *comp) loop(s *ir.For) stmtFn {
 				cur[l] += st[l]
 			}
 		}
-		w.setLoop(frame.outer)
+		w.curLoop = frame.outer
 		w.off = outerOff | w.ret
 		w.mask = saved &^ w.off
 	}, s.Min, s.Extent)
@@ -655,8 +655,8 @@ func (c *comp) while(s *ir.While) stmtFn {
 	return func(w *warp) {
 		saved := w.mask
 		outerOff := w.off
-		frame := loopFrame{outer: w.loopTop()}
-		w.setLoop(&frame)
+		frame := loopFrame{outer: w.curLoop}
+		w.curLoop = &frame
 		for it := int32(0); ; it++ {
 			if order {
 				w.pos[d], w.posLen = it, d+1
@@ -678,17 +678,15 @@ func (c *comp) while(s *ir.While) stmtFn {
 				break
 			}
 		}
-		w.setLoop(frame.outer)
+		w.curLoop = frame.outer
 		w.off = outerOff | w.ret
 		w.mask = saved &^ w.off
 	}
 }
 
-func (w *warp) loopTop() *loopFrame  { return w.curLoop }
-func (w *warp) setLoop(f *loopFrame) { w.curLoop = f }
-func (w *warp) breakLoop()           { w.off |= w.mask; w.mask = 0 }
-func (w *warp) continueLoop()        { w.off |= w.mask; w.curLoop.cont |= w.mask; w.mask = 0 }
-func (w *warp) returnThread()        { w.off |= w.mask; w.ret |= w.mask; w.mask = 0 }
+func (w *warp) breakLoop()    { w.off |= w.mask; w.mask = 0 }
+func (w *warp) continueLoop() { w.off |= w.mask; w.curLoop.cont |= w.mask; w.mask = 0 }
+func (w *warp) returnThread() { w.off |= w.mask; w.ret |= w.mask; w.mask = 0 }
 
 func (c *comp) assert(s *ir.Assert) stmtFn {
 	m := c.mark()

@@ -458,20 +458,6 @@ func (r *run) runGang(l *launch, idx []int, host *warp) (err any) {
 	return nil
 }
 
-// kernelDims are the axes that a device function states in its attributes;
-// they serve where the text lost an extent.
-func (l *launch) attrDims(f *ir.PrimFunc) {
-	d, ok := f.Attr("thread_extent").(*ir.Dict)
-	if !ok {
-		return
-	}
-	for a, tag := range axisTags {
-		if n, ok := ir.AttrInt(d.Get(tag)); ok {
-			l.dim[a] = int(n)
-		}
-	}
-}
-
 // threadIdx compiles launch_thread_idx.
 func (c *comp) threadIdx(e *ir.Call) val {
 	a, ok := ir.AsInt(e.Args[0])

@@ -195,6 +195,8 @@ func (w *warp) memOf(p int64) *mem {
 // object is what an object pointer points to.
 func (w *warp) object(p int64) any {
 	id := int(p >> ptrIDShift & ptrIDMask)
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
 	if p>>ptrKindShift == ptrObject && id < len(w.r.objects) {
 		return w.r.objects[id]
 	}

@@ -1,7 +1,6 @@
 package interp
 
 import (
-	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -326,5 +325,3 @@ func (c *comp) stmatrix(e *ir.Call) stmtFn {
 		}
 	}
 }
-
-var _ = fmt.Sprint

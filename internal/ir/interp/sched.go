@@ -6,8 +6,6 @@ import (
 	"math/bits"
 	"sort"
 	"strings"
-
-	"lowertrace/internal/ir"
 )
 
 type eventKind uint8
@@ -440,12 +438,4 @@ func (w *warp) barrier(id, n int, st *site) {
 		return
 	}
 	w.yield(event{kind: evBarrier, id: id, n: n, st: st, mask: w.mask})
-}
-
-// spanOf is a helper for messages.
-func spanOf(s ir.Stmt) ir.Span {
-	if s == nil {
-		return ir.Span{}
-	}
-	return s.Origin()
 }
