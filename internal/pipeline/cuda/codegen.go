@@ -42,7 +42,15 @@ func Generate(c *pipeline.Context, m *ir.IRModule) (out *pipeline.Output, err er
 		}
 	}
 	if len(kernels) == 0 {
-		return nil, pipeline.Errorf(ir.Span{}, "the module has no device function to print")
+		var span ir.Span
+		hosts := m.Funcs
+		if host := c.Aside[AsideHost]; host != nil && len(hosts) == 0 {
+			hosts = host.Funcs
+		}
+		if len(hosts) > 0 {
+			span = hosts[0].Org
+		}
+		return nil, pipeline.Errorf(span, "the module has no device function to print")
 	}
 	g.collect(kernels)
 	for _, f := range kernels {

@@ -39,6 +39,9 @@ func filter(keep func(*ir.PrimFunc) bool) func(*pipeline.Context, *ir.IRModule) 
 			if keep(f) {
 				return f, nil
 			}
+			if !pipeline.IsHostFunc(f) && !pipeline.IsDeviceFunc(f) {
+				return nil, pipeline.Errorf(f.Org, "%s is neither host nor device code: BindTarget and SplitHostDevice must run first", f.Name)
+			}
 			return nil, nil
 		})
 		if err != nil || out == m {
