@@ -31,6 +31,8 @@ func newRootCmd(d *driver.Deps) *cobra.Command {
 	root.AddCommand(
 		newRunCmd(d, s, driver.Run),
 		newBuildCmd(d, s, driver.Build),
+		newExecCmd(d, s, driver.Exec),
+		newWatchCmd(d, s, driver.Watch),
 		newCheckCmd(d, s, driver.Check),
 		newDiffCmd(d, s, driver.Diff),
 		newFmtCmd(d, s, driver.Fmt),

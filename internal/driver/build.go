@@ -59,7 +59,7 @@ func Build(d *Deps, o BuildOptions) error {
 	if err != nil {
 		return err
 	}
-	obj, err := d.compile(nvrtc, j, out, out.Source)
+	obj, err := d.compileSource(nvrtc, j.compileArch(), out, out.Source, kernelSource)
 	if err != nil {
 		return err
 	}
@@ -135,21 +135,32 @@ func (j *job) compileArch() string {
 	return j.target.Arch
 }
 
-// compile compiles source, which is out's or an edit of it. Errors are told
-// with the line of the source and, where it is the generated one, the
-// kernel's line it came from.
-func (d *Deps) compile(n *gpu.NVRTC, j *job, out *pipeline.Output, source string) (*gpu.Object, error) {
-	obj, err := n.Compile(source, gpu.CompileOptions{Arch: j.compileArch(), Name: kernelSource})
+// compileSource compiles source, which is out's or an edit of it, called name in
+// messages. Errors are told with the line of the source and, where one is
+// known, the kernel's line it came from.
+func (d *Deps) compileSource(n *gpu.NVRTC, arch string, out *pipeline.Output, source, name string) (*gpu.Object, error) {
+	obj, err := n.Compile(source, gpu.CompileOptions{Arch: arch, Name: name})
 	var ce *gpu.CompileError
 	var ae *gpu.ArchError
 	switch {
 	case errors.As(err, &ae):
-		return nil, Usagef("%v%s", err, DidYouMean(j.compileArch(), cuda.TargetNames()))
+		return nil, Usagef("%v%s", err, DidYouMean(arch, cuda.TargetNames()))
 	case errors.As(err, &ce):
 		for _, m := range ce.Messages {
 			fmt.Fprintln(d.Stderr, m)
-			if m.Line > 0 && source == out.Source && m.Line <= len(out.Origins) && out.Origins[m.Line-1].IsValid() {
-				fmt.Fprintf(d.Stderr, "    from %s\n", out.Origins[m.Line-1])
+			if m.Line == 0 || m.File != name {
+				continue
+			}
+			if m.Source != "" {
+				fmt.Fprintf(d.Stderr, "    %s\n", m.Source)
+			}
+			switch origin, edited := originOf(out, source, m.Line); {
+			case edited && origin.IsValid():
+				fmt.Fprintf(d.Stderr, "    a line of your edit, behind code from %s\n", origin)
+			case edited:
+				fmt.Fprintln(d.Stderr, "    a line of your edit")
+			case origin.IsValid():
+				fmt.Fprintf(d.Stderr, "    from %s\n", origin)
 			}
 		}
 		if len(ce.Messages) == 0 {

@@ -298,10 +298,7 @@ func (p *Program) Time(ctx context.Context, s *Stream, runs int) (*Timing, error
 	if runs < 1 {
 		return nil, fmt.Errorf("gpu: %d runs", runs)
 	}
-	// Writing twice the cache's size leaves none of the program's data in it.
-	// It also takes longer than queueing the launches, so that these start
-	// without a gap.
-	flush := int64(max(2*p.c.Device.L2, 64<<20))
+	flush := p.c.flushBytes()
 	scratch, err := p.c.Alloc(flush)
 	if err != nil {
 		return nil, err
