@@ -1,0 +1,994 @@
+package tilelang
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"lowertrace/internal/diag"
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/script/syntax"
+)
+
+// Setting is NAME=VALUE as the user gave it. The value is a Python literal or
+// an expression over the file's module (T.float16); a bare word is a string.
+type Setting struct{ Name, Value string }
+
+// Options say what to read of a file.
+type Options struct {
+	Set  []Setting
+	Func string // the kernel, "" if the file holds one
+}
+
+// Style is how a kernel is written.
+type Style uint8
+
+// The styles of kernels.
+const (
+	PrimFunc Style = iota // a module-level @T.prim_func
+	Factory               // a function that returns one
+	Lazy                  // a @tilelang.jit function that returns one
+	Eager                 // a @tilelang.jit function that is the kernel
+)
+
+var styleNames = [...]string{"@T.prim_func", "factory", "@tilelang.jit factory", "@tilelang.jit kernel"}
+
+// String names the style for messages.
+func (s Style) String() string { return styleNames[s] }
+
+// Kernel is a kernel in a file.
+type Kernel struct {
+	Name  string // of the function at the top of the file
+	Style Style
+	Span  ir.Span
+}
+
+// Parameter is something that can be set.
+type Parameter struct {
+	Name    string
+	Kind    string // "argument", "size", "constant", "symbolic size" or "scalar"
+	Default string // in Python's spelling; "" if there is none
+}
+
+// PassConfig is an entry of pass_configs. Value is in Python's spelling without
+// quotes: True, 3, fast.
+type PassConfig struct{ Key, Value string }
+
+// Program is what a file holds.
+type Program struct {
+	Kernels []Kernel
+	Kernel  Kernel       // the selected one
+	Module  *ir.IRModule // nil if there are errors
+	// Parameters lists what can be set for the selected kernel.
+	Parameters []Parameter
+	// Runtime are the settings that give symbolic sizes and scalars a value:
+	// they change no IR, but runs of it.
+	Runtime []Setting
+	// PassConfigs and Target are those of the decorator or the kernel's body.
+	PassConfigs []PassConfig
+	Target      string
+}
+
+// Load reads the selected kernel of a file as a module. When the diagnostics
+// hold an error the module is nil.
+func Load(src *ir.Source, opts Options) (*ir.IRModule, *diag.List) {
+	p, diags := Open(src, opts)
+	if diags.HasErrors() || p == nil {
+		return nil, diags
+	}
+	return p.Module, diags
+}
+
+// IsSource reports a text that is TileLang source rather than TVMScript: it
+// imports tilelang.
+func IsSource(text string) bool {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) >= 2 && (f[0] == "import" || f[0] == "from") && (f[1] == "tilelang" || strings.HasPrefix(f[1], "tilelang.") || strings.HasPrefix(f[1], "tilelang,")) {
+			return true
+		}
+	}
+	return false
+}
+
+// kernelCall is a call of a kernel's function with its arguments.
+type kernelCall struct {
+	jit  *jitFunc
+	fn   *function
+	args *args
+}
+
+// selection is the kernel to read.
+type selection struct {
+	kernel Kernel
+	def    *syntax.FuncDef
+	inner  string // name of the @T.prim_func within, if it was asked for
+	set    map[string]Setting
+	used   map[string]bool
+	claims map[string]bool // names that the kernel itself takes
+	consts []string        // names of T.const in the body
+	value  value           // the selected function once it is defined
+	built  *ir.PrimFunc
+	err    *failure
+}
+
+// Open reads a file and builds the selected kernel.
+func Open(src *ir.Source, opts Options) (prog *Program, diags *diag.List) {
+	diags = &diag.List{}
+	file := syntax.Parse(src, diags)
+	if file == nil || diags.HasErrors() {
+		return nil, diags
+	}
+	prog = &Program{}
+	in := &interp{file: file, diags: diags, maxSteps: MaxSteps}
+	in.lang = newLang()
+	in.globals = newFrame(nil)
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		f, ok := r.(*failure)
+		if !ok {
+			// A mistake of ours must not take the caller down.
+			f = in.errorf("internal error: %v", r)
+			if debugPanics {
+				fmt.Printf("%v\n%s\n", r, debug.Stack())
+			}
+		}
+		in.report(f)
+		if !diags.HasErrors() {
+			diags.Errorf(in.here(), "the kernel could not be evaluated")
+		}
+		prog.Module = nil
+	}()
+	defs := in.findKernels(prog)
+	in.selectKernel(prog, defs, opts)
+	in.runModule()
+	in.build(prog)
+	return prog, diags
+}
+
+// debugPanics prints the stack of internal errors, for tests.
+var debugPanics = false
+
+// tilelangNames are the names in a file that TileLang's modules and their
+// members are imported as.
+func tilelangNames(file *syntax.File) map[string]bool {
+	names := map[string]bool{"T": true, "tilelang": true}
+	walkStmts(file.Body, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Import:
+			for _, a := range n.Names {
+				root, _, _ := strings.Cut(a.Name, ".")
+				if root == "tilelang" {
+					if a.As != "" {
+						root = a.As
+					}
+					names[root] = true
+				}
+			}
+		case *syntax.ImportFrom:
+			if n.Module == "tilelang" || strings.HasPrefix(n.Module, "tilelang.") {
+				for _, a := range n.Names {
+					as := a.As
+					if as == "" {
+						as = a.Name
+					}
+					names[as] = true
+				}
+			}
+		}
+		return true
+	})
+	return names
+}
+
+func rootName(e syntax.Expr) string {
+	switch e := e.(type) {
+	case *syntax.Name:
+		return e.ID
+	case *syntax.Attr:
+		return rootName(e.X)
+	case *syntax.Call:
+		return rootName(e.Fn)
+	}
+	return ""
+}
+
+// findKernels lists the kernels of the file in order.
+func (in *interp) findKernels(prog *Program) []*syntax.FuncDef {
+	names := tilelangNames(in.file)
+	var defs []*syntax.FuncDef
+	has := func(d *syntax.FuncDef, want ...string) bool {
+		for _, e := range d.Decorators {
+			if !names[rootName(e)] {
+				continue
+			}
+			for _, w := range want {
+				if lastName(e) == w {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	var visit func(list []syntax.Stmt)
+	visit = func(list []syntax.Stmt) {
+		for _, s := range list {
+			switch s := s.(type) {
+			case *syntax.If:
+				if !isMain(s) {
+					visit(s.Then)
+					visit(s.Else)
+				}
+			case *syntax.Try:
+				visit(s.Body)
+			case *syntax.FuncDef:
+				k := Kernel{Name: s.Name, Span: in.file.Span(s.NameLoc)}
+				switch {
+				case has(s, "prim_func"):
+					k.Style = PrimFunc
+				case has(s, "jit", "lazy_jit", "autotune"):
+					k.Style = Lazy
+					if isEager(s) {
+						k.Style = Eager
+					}
+				case has(s, "macro"):
+					continue
+				default:
+					inner := false
+					walkStmts(s.Body, func(n syntax.Node) bool {
+						if d, ok := n.(*syntax.FuncDef); ok && has(d, "prim_func") {
+							inner = true
+						}
+						return !inner
+					})
+					if !inner {
+						continue
+					}
+					k.Style = Factory
+				}
+				prog.Kernels = append(prog.Kernels, k)
+				defs = append(defs, s)
+			}
+		}
+	}
+	visit(in.file.Body)
+	return defs
+}
+
+// isMain reports `if __name__ == "__main__":`.
+func isMain(s *syntax.If) bool {
+	b, ok := s.Cond.(*syntax.Binary)
+	if !ok || b.Op != syntax.EQ {
+		return false
+	}
+	x, okX := b.X.(*syntax.Name)
+	y, okY := b.Y.(*syntax.Str)
+	return okX && okY && x.ID == "__name__" && y.Value == "__main__"
+}
+
+// selectKernel chooses the kernel, by name or because it is the only one.
+func (in *interp) selectKernel(prog *Program, defs []*syntax.FuncDef, opts Options) {
+	sel := &in.sel
+	sel.set, sel.used, sel.claims = map[string]Setting{}, map[string]bool{}, map[string]bool{}
+	for _, s := range opts.Set {
+		sel.set[s.Name] = s
+	}
+	pick := -1
+	var names []string
+	for i, k := range prog.Kernels {
+		names = append(names, k.Name)
+		if opts.Func != "" && k.Name == opts.Func {
+			pick = i // the last of a name counts, as in Python
+		}
+	}
+	at := ir.Span{Src: in.file.Source}
+	switch {
+	case opts.Func != "" && pick < 0:
+		for i, d := range defs {
+			found := false
+			walkStmts(d.Body, func(n syntax.Node) bool {
+				if x, ok := n.(*syntax.FuncDef); ok && x.Name == opts.Func {
+					found = true
+				}
+				return true
+			})
+			if !found {
+				continue
+			}
+			if pick >= 0 {
+				f := in.errorAt(at, "several kernels are named %s", opts.Func).hint("choose the function around with --func")
+				for _, k := range prog.Kernels {
+					f.note(k.Span, "%s %s", k.Style, k.Name)
+				}
+				panic(f)
+			}
+			pick, sel.inner = i, opts.Func
+		}
+		if pick < 0 {
+			f := in.errorAt(at, "the file holds no kernel %s", opts.Func)
+			if near := nearest(opts.Func, names); near != "" {
+				f.hint("did you mean %s?", near)
+			} else if len(names) > 0 {
+				f.hint("it holds %s", strings.Join(names, ", "))
+			}
+			panic(f)
+		}
+	case opts.Func == "":
+		pick = in.onlyKernel(prog, defs)
+	}
+	sel.kernel, sel.def = prog.Kernels[pick], defs[pick]
+	prog.Kernel = sel.kernel
+	if sel.kernel.Style != PrimFunc {
+		for _, p := range sel.def.Params {
+			sel.claims[p.Name] = true
+		}
+	}
+	if sel.kernel.Style == Eager {
+		walkStmts(sel.def.Body, func(n syntax.Node) bool {
+			c, ok := n.(*syntax.Call)
+			if !ok || lastName(c.Fn) != "const" || len(c.Args) == 0 {
+				return true
+			}
+			if s, ok := c.Args[0].(*syntax.Str); ok {
+				in.namedVars(s.Value, func(n string) value {
+					sel.consts = append(sel.consts, n)
+					sel.claims[n] = true
+					return none
+				})
+			}
+			return true
+		})
+	}
+}
+
+// onlyKernel is the kernel of a file without --func. Factories that another
+// kernel of the file calls count only if there is nothing else.
+func (in *interp) onlyKernel(prog *Program, defs []*syntax.FuncDef) int {
+	at := ir.Span{Src: in.file.Source}
+	if len(defs) == 0 {
+		panic(in.errorAt(at, "the file holds no kernel").hint("expected a function with @T.prim_func or @tilelang.jit, or one that returns a kernel"))
+	}
+	if len(defs) == 1 {
+		return 0
+	}
+	last := map[string]int{}
+	for i, k := range prog.Kernels {
+		last[k.Name] = i
+	}
+	var open []int
+	for i, k := range prog.Kernels {
+		if last[k.Name] != i {
+			continue
+		}
+		called := false
+		for j, d := range defs {
+			if j == i || prog.Kernels[j].Style == PrimFunc {
+				continue
+			}
+			walkStmts(d.Body, func(n syntax.Node) bool {
+				if c, ok := n.(*syntax.Call); ok {
+					if x, ok := c.Fn.(*syntax.Name); ok && x.ID == k.Name {
+						called = true
+					}
+				}
+				return !called
+			})
+		}
+		if !called {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 1 {
+		return open[0]
+	}
+	f := in.errorAt(at, "the file holds %s", diag.Count(len(last), "kernel")).hint("choose one with --func NAME")
+	for i, k := range prog.Kernels {
+		if last[k.Name] == i {
+			f.note(k.Span, "%s (%s)", k.Name, k.Style)
+		}
+	}
+	panic(f)
+}
+
+// runModule runs the statements of the file. What fails leaves its names
+// unknown.
+func (in *interp) runModule() {
+	in.lenient(in.globals, in.file.Body)
+}
+
+// lenient runs statements one by one; a failed one makes its targets unknown.
+func (in *interp) lenient(f *frame, body []syntax.Stmt) {
+	for _, s := range body {
+		in.maxSteps = in.steps + MaxModuleSteps
+		fl := in.try(func() { in.stmt(f, s) })
+		if fl == nil {
+			continue
+		}
+		if fl.kind == "AssertionError" && !in.dry {
+			in.report(fl)
+		}
+		if fl.silent && fl.kind == "" {
+			fl.kind = "NameError"
+		}
+		in.poison(f, s, fl)
+		if f == in.globals {
+			if a, ok := s.(*syntax.Assign); ok {
+				in.overrideModule(a)
+			}
+		}
+	}
+	in.maxSteps = in.steps + MaxSteps
+}
+
+// overrideModule gives module constants the values of settings.
+func (in *interp) overrideModule(s *syntax.Assign) {
+	var visit func(e syntax.Expr)
+	visit = func(e syntax.Expr) {
+		switch e := e.(type) {
+		case *syntax.Name:
+			set, ok := in.sel.set[e.ID]
+			if !ok || in.sel.claims[e.ID] {
+				return
+			}
+			switch in.globals.vars[e.ID].(type) {
+			case *ir.Var, *primFunc, *jitFunc, *function, *module:
+				return
+			}
+			in.globals.vars[e.ID] = in.settingValue(set)
+			in.sel.used[e.ID] = true
+		case *syntax.Tuple:
+			for _, x := range e.Elts {
+				visit(x)
+			}
+		case *syntax.List:
+			for _, x := range e.Elts {
+				visit(x)
+			}
+		}
+	}
+	for _, t := range s.Targets {
+		visit(t)
+	}
+}
+
+// settingValue evaluates the value of a setting in the module's scope.
+func (in *interp) settingValue(s Setting) value {
+	src := ir.NewSource("--set "+s.Name, s.Value)
+	diags := &diag.List{}
+	e := syntax.ParseExpr(src, diags)
+	if e == nil || diags.HasErrors() {
+		return s.Value
+	}
+	if n, ok := e.(*syntax.Name); ok {
+		switch strings.ToLower(n.ID) {
+		case "true":
+			return true
+		case "false":
+			return false
+		}
+		if _, scope := in.globals.lookup(n.ID); scope == nil {
+			return n.ID
+		}
+	}
+	sub := *in
+	sub.file = &syntax.File{Source: src}
+	sub.maxSteps = in.steps + MaxModuleSteps
+	var v value
+	if fl := sub.try(func() { v = sub.eval(in.globals, e) }); fl != nil {
+		if fl.kind == "NameError" {
+			return s.Value
+		}
+		panic(fl)
+	}
+	if f, ok := v.(*builtin); ok && f.sig == nil {
+		return s.Value
+	}
+	return v
+}
+
+// moduleKernel notes the selected kernel when its definition has run. A
+// @T.prim_func is built there, for the module's constants may change after it.
+func (in *interp) moduleKernel(name string, v value) {
+	if name != in.sel.kernel.Name {
+		return
+	}
+	in.sel.value = v
+	p, ok := v.(*primFunc)
+	if !ok || p.fn.def != in.sel.def {
+		return
+	}
+	in.sel.err = in.try(func() { in.sel.built = p.build(in) })
+}
+
+// build makes the module of the selected kernel.
+func (in *interp) build(prog *Program) {
+	sel := &in.sel
+	v, _ := in.globals.lookup(sel.kernel.Name)
+	if _, fn := sel.value.(*function); sel.value != nil && !fn {
+		if _, again := v.(*jitFunc); !again {
+			v = sel.value
+		}
+	}
+	if fl := in.try(func() { in.buildFrom(prog, v) }); fl != nil {
+		in.report(fl)
+	}
+	if sel.built != nil {
+		prog.Module = &ir.IRModule{Funcs: []*ir.PrimFunc{sel.built}, Bare: true}
+	}
+	in.listParameters(prog)
+	in.checkSettings(prog)
+	if in.diags.HasErrors() {
+		prog.Module = nil
+	}
+}
+
+func (in *interp) buildFrom(prog *Program, v value) {
+	sel := &in.sel
+	in.at = sel.def.NameLoc
+	switch k := v.(type) {
+	case *primFunc:
+		if sel.built == nil && sel.err == nil {
+			sel.built = k.build(in)
+		}
+		if sel.err != nil {
+			panic(sel.err)
+		}
+	case *jitFunc:
+		in.jitOptions(prog, k)
+		if sel.kernel.Style == Eager {
+			sel.built = in.buildEager(k)
+			return
+		}
+		sel.built = in.buildFactory(k.fn, k.tune)
+	case *function:
+		sel.built = in.buildFactory(k, none)
+	case *unknown:
+		panic(in.needKnown(k))
+	case nil:
+		panic(in.errorf("%s is never defined", sel.kernel.Name))
+	default:
+		panic(in.errorf("%s is %s, not a kernel", sel.kernel.Name, in.typeWithValue(v)))
+	}
+}
+
+// jitOptions reads pass_configs and target of the decorator.
+func (in *interp) jitOptions(prog *Program, j *jitFunc) {
+	if d, ok := j.opts["pass_configs"].(*dict); ok {
+		for i, k := range d.keys {
+			if _, bad := d.vals[i].(*unknown); bad {
+				continue
+			}
+			prog.PassConfigs = append(prog.PassConfigs, PassConfig{in.str(k), in.str(d.vals[i])})
+		}
+	}
+	if s, ok := j.opts["target"].(string); ok {
+		prog.Target = s
+	}
+}
+
+// arguments finds the arguments of a factory or jit function: from settings,
+// defaults, a call in the file, then the first configuration of the autotuner.
+func (in *interp) arguments(fn *function, tune value, skip map[string]bool) map[string]value {
+	sel := &in.sel
+	out := map[string]value{}
+	var missing []string
+	for i, p := range fn.params {
+		if skip[p.Name] || p.Kind == syntax.VarArgs || p.Kind == syntax.VarKeywords {
+			continue
+		}
+		if s, ok := sel.set[p.Name]; ok {
+			out[p.Name] = in.settingValue(s)
+			sel.used[p.Name] = true
+			continue
+		}
+		if d := fn.defaults[i]; d != nil {
+			out[p.Name] = d
+			continue
+		}
+		missing = append(missing, p.Name)
+	}
+	for _, c := range sel.consts {
+		if s, ok := sel.set[c]; ok {
+			out[c] = in.settingValue(s)
+			sel.used[c] = true
+			continue
+		}
+		missing = append(missing, c)
+	}
+	if len(missing) > 0 {
+		missing = in.fromConfigs(tune, missing, out)
+	}
+	if len(missing) > 0 {
+		missing = in.fromCalls(fn, missing, out, skip)
+	}
+	if len(missing) > 0 {
+		in.at = sel.def.NameLoc
+		flags := make([]string, len(missing))
+		for i, m := range missing {
+			flags[i] = "--set " + m + "=VALUE"
+		}
+		f := in.errorf("%s needs %s", sel.kernel.Name, andList(missing)).hint("%s", strings.Join(flags, " "))
+		if have := in.defaultsText(fn, skip); have != "" {
+			f.note(in.file.Span(sel.def.NameLoc), "it also takes %s", have)
+		}
+		panic(f)
+	}
+	return out
+}
+
+func andList(s []string) string {
+	if len(s) < 2 {
+		return strings.Join(s, "")
+	}
+	return strings.Join(s[:len(s)-1], ", ") + " and " + s[len(s)-1]
+}
+
+func (in *interp) defaultsText(fn *function, skip map[string]bool) string {
+	var parts []string
+	for i, p := range fn.params {
+		if d := fn.defaults[i]; d != nil && !skip[p.Name] {
+			parts = append(parts, p.Name+"="+in.describe(d))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// fromConfigs takes missing arguments from the first configuration of the
+// autotuner.
+func (in *interp) fromConfigs(tune value, missing []string, out map[string]value) []string {
+	var first *dict
+	switch t := tune.(type) {
+	case *list:
+		if len(t.elts) > 0 {
+			first, _ = t.elts[0].(*dict)
+		}
+	case *function:
+		in.try(func() {
+			if l, ok := in.call(t, nil).(*list); ok && len(l.elts) > 0 {
+				first, _ = l.elts[0].(*dict)
+			}
+		})
+	}
+	if first == nil {
+		return missing
+	}
+	var rest []string
+	for _, m := range missing {
+		if v, ok := first.get(in, m); ok {
+			out[m] = v
+			continue
+		}
+		rest = append(rest, m)
+	}
+	return rest
+}
+
+// fromCalls takes missing arguments from the first call in the file that gives
+// them all as constants.
+func (in *interp) fromCalls(fn *function, missing []string, out map[string]value, skip map[string]bool) []string {
+	in.findCalls(fn)
+	for _, c := range in.calls {
+		if c.fn != fn {
+			continue
+		}
+		given := in.callValues(fn, c.args, skip)
+		ok := true
+		for _, m := range missing {
+			v, has := given[m]
+			ok = ok && has && in.isKnown(v)
+		}
+		if !ok {
+			continue
+		}
+		for _, m := range missing {
+			out[m] = given[m]
+		}
+		// What else the call says counts over a default, but not over a setting.
+		for k, v := range given {
+			if _, set := in.sel.set[k]; !set && in.isKnown(v) && !skip[k] {
+				if _, isParam := out[k]; isParam {
+					out[k] = v
+				}
+			}
+		}
+		return nil
+	}
+	return missing
+}
+
+// isKnown reports a value that holds nothing unknown.
+func (in *interp) isKnown(v value) bool {
+	switch x := v.(type) {
+	case *unknown, *tensor:
+		return false
+	case *tuple:
+		for _, e := range x.elts {
+			if !in.isKnown(e) {
+				return false
+			}
+		}
+	case *list:
+		for _, e := range x.elts {
+			if !in.isKnown(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// callValues are the arguments of a call by name. Tensors give the sizes that
+// their declaration in the body names.
+func (in *interp) callValues(fn *function, a *args, skip map[string]bool) map[string]value {
+	out := map[string]value{}
+	i := 0
+	for _, p := range fn.params {
+		if p.Kind != syntax.Positional && p.Kind != syntax.PositionalOnly {
+			break
+		}
+		if i < len(a.pos) {
+			out[p.Name] = a.pos[i]
+			i++
+		}
+	}
+	for _, k := range a.kw {
+		out[k.name] = k.v
+	}
+	for _, s := range fn.def.Body {
+		ann, ok := s.(*syntax.AnnAssign)
+		if !ok {
+			continue
+		}
+		n, ok := ann.Target.(*syntax.Name)
+		if !ok || !skip[n.ID] {
+			continue
+		}
+		t, ok := out[n.ID].(*tensor)
+		if !ok {
+			continue
+		}
+		var shape syntax.Expr
+		switch x := ann.Ann.(type) {
+		case *syntax.Call:
+			if len(x.Args) > 0 {
+				shape = x.Args[0]
+			}
+		case *syntax.Index:
+			if len(x.Indices) > 0 {
+				shape = x.Indices[0]
+			}
+		}
+		var dims []syntax.Expr
+		switch x := shape.(type) {
+		case *syntax.Tuple:
+			dims = x.Elts
+		case *syntax.List:
+			dims = x.Elts
+		}
+		if len(dims) != len(t.shape) {
+			continue
+		}
+		for k, d := range dims {
+			if x, ok := d.(*syntax.Name); ok {
+				if _, has := out[x.ID]; !has {
+					out[x.ID] = t.shape[k]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// findCalls runs the file's main program, then its test functions, for the
+// calls of the kernel in them.
+func (in *interp) findCalls(fn *function) {
+	seen := func() bool {
+		for _, c := range in.calls {
+			if c.fn == fn {
+				return true
+			}
+		}
+		return false
+	}
+	if seen() {
+		return
+	}
+	in.dry = true
+	defer func() { in.dry = false }()
+	for _, s := range in.file.Body {
+		if m, ok := s.(*syntax.If); ok && isMain(m) {
+			in.lenient(in.globals, m.Then)
+		}
+	}
+	for _, s := range in.file.Body {
+		d, ok := s.(*syntax.FuncDef)
+		if !ok || d == in.sel.def || seen() {
+			continue
+		}
+		f, ok := in.globals.vars[d.Name].(*function)
+		if !ok || f.def != d || f.gen {
+			continue
+		}
+		free := true
+		for i, p := range f.params {
+			free = free && (f.defaults[i] != nil || p.Kind == syntax.VarArgs || p.Kind == syntax.VarKeywords)
+		}
+		if free {
+			in.maxSteps = in.steps + MaxModuleSteps
+			in.try(func() { in.call(f, nil) })
+		}
+	}
+	in.maxSteps = in.steps + MaxSteps
+}
+
+func (in *interp) buildEager(j *jitFunc) *ir.PrimFunc {
+	tensors := in.tensorParams(j.fn)
+	given := in.arguments(j.fn, j.tune, tensors)
+	in.at = in.sel.def.NameLoc
+	return in.buildKernel(j.fn, tensors, given)
+}
+
+// buildFactory calls the function and builds the kernel it returns.
+func (in *interp) buildFactory(fn *function, tune value) *ir.PrimFunc {
+	given := in.arguments(fn, tune, nil)
+	a := &args{call: in.file.Span(fn.def.NameLoc)}
+	for _, p := range fn.params {
+		v, ok := given[p.Name]
+		if !ok {
+			continue
+		}
+		if p.Kind == syntax.PositionalOnly {
+			a.pos = append(a.pos, v)
+			continue
+		}
+		a.kw = append(a.kw, kwarg{p.Name, v, a.call})
+	}
+	in.at = fn.def.NameLoc
+	in.maxSteps = in.steps + MaxSteps
+	in.building = true
+	r := in.callFunction(fn, a)
+	if in.sel.inner != "" {
+		if p, ok := in.innerFuncs[in.sel.inner]; ok {
+			return p.build(in)
+		}
+	}
+	switch k := r.(type) {
+	case *primFunc:
+		return k.build(in)
+	case *tuple:
+		for _, e := range k.elts {
+			if p, ok := e.(*primFunc); ok {
+				return p.build(in)
+			}
+		}
+	case *unknown:
+		panic(in.needKnown(k))
+	}
+	in.at = fn.def.NameLoc
+	panic(in.errorf("%s returns %s: expected a kernel", fn.name, in.typeWithValue(r)).hint("return the function with @T.prim_func"))
+}
+
+// listParameters lists what can be set.
+func (in *interp) listParameters(prog *Program) {
+	sel := &in.sel
+	show := func(v value) string {
+		s := ""
+		in.try(func() { s = in.describe(v) })
+		return s
+	}
+	fn, _ := sel.value.(*function)
+	if j, ok := sel.value.(*jitFunc); ok {
+		fn = j.fn
+	}
+	tensors := map[string]bool{}
+	if fn != nil && sel.kernel.Style == Eager {
+		tensors = in.tensorParams(fn)
+	}
+	if fn != nil && sel.kernel.Style != PrimFunc {
+		for i, p := range fn.params {
+			if tensors[p.Name] || p.Kind == syntax.VarArgs || p.Kind == syntax.VarKeywords {
+				continue
+			}
+			x := Parameter{Name: p.Name, Kind: "argument"}
+			if fn.defaults[i] != nil {
+				x.Default = show(fn.defaults[i])
+			}
+			prog.Parameters = append(prog.Parameters, x)
+		}
+	}
+	for _, c := range sel.consts {
+		prog.Parameters = append(prog.Parameters, Parameter{Name: c, Kind: "size"})
+	}
+	for _, s := range in.file.Body {
+		a, ok := s.(*syntax.Assign)
+		if !ok {
+			continue
+		}
+		for _, t := range a.Targets {
+			walkNode(t, func(n syntax.Node) bool {
+				x, ok := n.(*syntax.Name)
+				if !ok || sel.claims[x.ID] {
+					return true
+				}
+				switch v := in.globals.vars[x.ID].(type) {
+				case bool, int64, float64, string, ir.DType:
+					prog.Parameters = append(prog.Parameters, Parameter{x.ID, "constant", show(v)})
+				}
+				return true
+			})
+		}
+	}
+	if sel.built == nil {
+		return
+	}
+	for _, v := range freeSizes(sel.built) {
+		prog.Parameters = append(prog.Parameters, Parameter{Name: v.Name, Kind: "symbolic size"})
+	}
+	for _, p := range sel.built.Params {
+		if !p.Type.IsHandle() {
+			prog.Parameters = append(prog.Parameters, Parameter{Name: p.Name, Kind: "scalar"})
+		}
+	}
+}
+
+// freeSizes are the variables in the shapes of the parameters.
+func freeSizes(f *ir.PrimFunc) []*ir.Var {
+	seen := map[*ir.Var]bool{}
+	var out []*ir.Var
+	for _, p := range f.Params {
+		seen[p] = true
+	}
+	for _, b := range f.BufferMap {
+		for _, list := range [][]ir.Expr{b.Buffer.Shape, b.Buffer.Strides} {
+			for _, e := range list {
+				ir.WalkExpr(e, func(e ir.Expr) bool {
+					if v, ok := e.(*ir.Var); ok && !seen[v] {
+						seen[v] = true
+						out = append(out, v)
+					}
+					return true
+				})
+			}
+		}
+	}
+	return out
+}
+
+// checkSettings refuses settings that nothing takes.
+func (in *interp) checkSettings(prog *Program) {
+	if prog.Module == nil && in.diags.HasErrors() {
+		return // what the kernel takes is not known
+	}
+	kinds := map[string]int{}
+	var names []string
+	for _, p := range prog.Parameters {
+		names = append(names, p.Name)
+		if p.Kind == "symbolic size" || p.Kind == "scalar" {
+			kinds[p.Name]++
+		}
+	}
+	for _, name := range sortedKeys(in.sel.set) {
+		if in.sel.used[name] {
+			continue
+		}
+		s := in.sel.set[name]
+		switch kinds[name] {
+		case 1:
+			prog.Runtime = append(prog.Runtime, s)
+			continue
+		case 0:
+		default:
+			panic(in.errorAt(in.sel.kernel.Span, "%s is ambiguous: several sizes of %s have this name", name, in.sel.kernel.Name))
+		}
+		f := in.errorAt(in.sel.kernel.Span, "%s takes no setting %s", in.sel.kernel.Name, name)
+		if near := nearest(name, names); near != "" {
+			f.hint("did you mean %s?", near)
+		} else if len(names) > 0 {
+			f.hint("it takes %s", strings.Join(names, ", "))
+		}
+		panic(f)
+	}
+}

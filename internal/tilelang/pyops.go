@@ -1,0 +1,980 @@
+package tilelang
+
+import (
+	"math"
+	"math/big"
+	"strings"
+
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/script/syntax"
+)
+
+// isExpr reports a value that makes an operator build IR.
+func isExpr(v value) bool {
+	switch v.(type) {
+	case ir.Expr, *eqOp, *ref:
+		return true
+	}
+	return false
+}
+
+// arith is a value as the operand of a Python operator: bools count as ints.
+func number(v value) (i int64, f float64, b *big.Int, kind byte) {
+	switch v := v.(type) {
+	case bool:
+		return b2i(v), 0, nil, 'i'
+	case int64:
+		return v, 0, nil, 'i'
+	case *big.Int:
+		return 0, 0, v, 'b'
+	case float64:
+		return 0, v, nil, 'f'
+	}
+	return 0, 0, nil, 0
+}
+
+func toBig(i int64, b *big.Int) *big.Int {
+	if b != nil {
+		return b
+	}
+	return big.NewInt(i)
+}
+
+func toFloat(v value) (float64, bool) {
+	i, f, b, kind := number(v)
+	switch kind {
+	case 'i':
+		return float64(i), true
+	case 'f':
+		return f, true
+	case 'b':
+		r, _ := new(big.Float).SetInt(b).Float64()
+		return r, true
+	}
+	return 0, false
+}
+
+// binaryOp is `a op b` for the arithmetic operators.
+func (in *interp) binaryOp(op syntax.Op, a, b value) value {
+	if u, ok := a.(*unknown); ok {
+		return in.derived(u, "the result of "+op.String())
+	}
+	if u, ok := b.(*unknown); ok {
+		return in.derived(u, "the result of "+op.String())
+	}
+	if t, ok := a.(*tensor); ok {
+		return t
+	}
+	if t, ok := b.(*tensor); ok {
+		return t
+	}
+	if ba, ok := a.(*ir.Buffer); ok && isVarBuffer(ba) && in.b != nil {
+		a = loadVar(ba)
+	}
+	if bb, ok := b.(*ir.Buffer); ok && isVarBuffer(bb) && in.b != nil {
+		b = loadVar(bb)
+	}
+	if isExpr(a) || isExpr(b) {
+		return in.exprOp(op, a, b)
+	}
+	if v := in.userOp(op, a, b); v != nil {
+		return v
+	}
+	i, f, x, ka := number(a)
+	j, g, y, kb := number(b)
+	if ka != 0 && kb != 0 {
+		if ka == 'f' || kb == 'f' {
+			if ka != 'f' {
+				f, _ = toFloat(a)
+			}
+			if kb != 'f' {
+				g, _ = toFloat(b)
+			}
+			return in.floatOp(op, f, g)
+		}
+		if ab, ok := a.(bool); ok {
+			if bb, ok := b.(bool); ok {
+				switch op {
+				case syntax.BitAnd:
+					return ab && bb
+				case syntax.BitOr:
+					return ab || bb
+				case syntax.BitXor:
+					return ab != bb
+				}
+			}
+		}
+		if ka == 'i' && kb == 'i' {
+			if v, ok := in.smallIntOp(op, i, j); ok {
+				return v
+			}
+		}
+		return in.bigIntOp(op, toBig(i, x), toBig(j, y))
+	}
+	switch va := a.(type) {
+	case string:
+		switch op {
+		case syntax.Add:
+			if vb, ok := textOf(b); ok {
+				in.cells((len(va) + len(vb)) / 16)
+				return va + vb
+			}
+		case syntax.Mul:
+			if kb == 'i' {
+				return in.repeatString(va, j)
+			}
+		case syntax.Mod:
+			return in.percentFormat(va, b)
+		}
+	case ir.DType:
+		if s, ok := b.(string); ok && op == syntax.Add {
+			return va.String() + s
+		}
+	case *tuple:
+		if vb, ok := b.(*tuple); ok && op == syntax.Add {
+			return &tuple{in.concat(va.elts, vb.elts)}
+		}
+		if kb == 'i' && op == syntax.Mul {
+			return &tuple{in.repeat(va.elts, j)}
+		}
+	case *list:
+		if vb, ok := b.(*list); ok && op == syntax.Add {
+			return &list{in.concat(va.elts, vb.elts)}
+		}
+		if kb == 'i' && op == syntax.Mul {
+			return &list{in.repeat(va.elts, j)}
+		}
+	case *dict:
+		if vb, ok := b.(*dict); ok && op == syntax.BitOr {
+			d := newDict()
+			for i := range va.keys {
+				d.set(in, va.keys[i], va.vals[i])
+			}
+			for i := range vb.keys {
+				d.set(in, vb.keys[i], vb.vals[i])
+			}
+			return d
+		}
+	case *set:
+		if vb, ok := b.(*set); ok {
+			return in.setOp(op, va, vb)
+		}
+	}
+	if ka == 'i' && op == syntax.Mul {
+		switch vb := b.(type) {
+		case string:
+			return in.repeatString(vb, i)
+		case *list:
+			return &list{in.repeat(vb.elts, i)}
+		case *tuple:
+			return &tuple{in.repeat(vb.elts, i)}
+		}
+	}
+	if op == syntax.BitOr {
+		return &unknown{what: "a type", at: in.here()} // int | None in an annotation
+	}
+	panic(in.errorf("%s of %s and %s", op, typeName(a), typeName(b)).is("TypeError"))
+}
+
+func (in *interp) setOp(op syntax.Op, a, b *set) value {
+	out := &set{*newDict()}
+	put := func(s *set, keep func(k value) bool) {
+		for _, k := range s.d.keys {
+			if keep(k) {
+				out.d.set(in, k, none)
+			}
+		}
+	}
+	has := func(s *set, k value) bool { _, ok := s.d.get(in, k); return ok }
+	switch op {
+	case syntax.BitOr:
+		put(a, func(value) bool { return true })
+		put(b, func(value) bool { return true })
+	case syntax.BitAnd:
+		put(a, func(k value) bool { return has(b, k) })
+	case syntax.Sub:
+		put(a, func(k value) bool { return !has(b, k) })
+	case syntax.BitXor:
+		put(a, func(k value) bool { return !has(b, k) })
+		put(b, func(k value) bool { return !has(a, k) })
+	default:
+		panic(in.errorf("%s of two sets", op).is("TypeError"))
+	}
+	return out
+}
+
+// userOp calls __add__ and its like of an instance; nil if there is none.
+func (in *interp) userOp(op syntax.Op, a, b value) value {
+	name := dunder[op]
+	if x, ok := a.(*instance); ok && name != "" {
+		if m, ok := x.cls.lookup("__" + name + "__"); ok {
+			return in.call(&boundMethod{x, m}, []value{b})
+		}
+	}
+	if y, ok := b.(*instance); ok && name != "" {
+		if m, ok := y.cls.lookup("__r" + name + "__"); ok {
+			return in.call(&boundMethod{y, m}, []value{a})
+		}
+	}
+	return nil
+}
+
+var dunder = map[syntax.Op]string{
+	syntax.Add: "add", syntax.Sub: "sub", syntax.Mul: "mul", syntax.Div: "truediv", syntax.FloorDiv: "floordiv",
+	syntax.Mod: "mod", syntax.Pow: "pow", syntax.MatMul: "matmul", syntax.LShift: "lshift", syntax.RShift: "rshift",
+	syntax.BitAnd: "and", syntax.BitOr: "or", syntax.BitXor: "xor",
+}
+
+func (in *interp) concat(a, b []value) []value {
+	in.cells(len(a) + len(b))
+	out := make([]value, 0, len(a)+len(b))
+	return append(append(out, a...), b...)
+}
+
+func (in *interp) repeat(a []value, n int64) []value {
+	if n <= 0 || len(a) == 0 {
+		return nil
+	}
+	if n > MaxCells/int64(len(a)) {
+		in.cells(-1)
+	}
+	in.cells(len(a) * int(n))
+	out := make([]value, 0, len(a)*int(n))
+	for range n {
+		out = append(out, a...)
+	}
+	return out
+}
+
+func (in *interp) repeatString(s string, n int64) value {
+	if n <= 0 || s == "" {
+		return ""
+	}
+	if n > MaxCells/int64(len(s)) {
+		in.cells(-1)
+	}
+	in.cells(len(s) * int(n) / 16)
+	return strings.Repeat(s, int(n))
+}
+
+func (in *interp) zeroDivision() *failure {
+	return in.errorf("division by zero").is("ZeroDivisionError")
+}
+
+func (in *interp) floatOp(op syntax.Op, a, b float64) value {
+	switch op {
+	case syntax.Add:
+		return a + b
+	case syntax.Sub:
+		return a - b
+	case syntax.Mul:
+		return a * b
+	case syntax.Div:
+		if b == 0 {
+			panic(in.zeroDivision())
+		}
+		return a / b
+	case syntax.FloorDiv:
+		if b == 0 {
+			panic(in.zeroDivision())
+		}
+		return math.Floor(a / b)
+	case syntax.Mod:
+		if b == 0 {
+			panic(in.zeroDivision())
+		}
+		r := math.Mod(a, b)
+		if r != 0 && (r < 0) != (b < 0) {
+			r += b
+		}
+		return r
+	case syntax.Pow:
+		if a == 0 && b < 0 {
+			panic(in.zeroDivision())
+		}
+		if a < 0 && b != math.Trunc(b) {
+			panic(in.errorf("a negative number to a fraction is complex").is("ValueError"))
+		}
+		return math.Pow(a, b)
+	}
+	panic(in.errorf("%s of floats", op).is("TypeError"))
+}
+
+// smallIntOp is an operator on ints that fit 64 bits; false if the result may
+// not.
+func (in *interp) smallIntOp(op syntax.Op, a, b int64) (value, bool) {
+	switch op {
+	case syntax.Add:
+		if r := a + b; (r > a) == (b > 0) || b == 0 {
+			return r, true
+		}
+	case syntax.Sub:
+		if r := a - b; (r < a) == (b > 0) || b == 0 {
+			return r, true
+		}
+	case syntax.Mul:
+		if a == 0 || b == 0 {
+			return int64(0), true
+		}
+		if a > -1<<31 && a < 1<<31 && b > -1<<31 && b < 1<<31 {
+			return a * b, true
+		}
+		if r := a * b; a != math.MinInt64 && b != math.MinInt64 && r/b == a && r != math.MinInt64 {
+			return r, true
+		}
+	case syntax.Div:
+		if b == 0 {
+			panic(in.zeroDivision())
+		}
+		return float64(a) / float64(b), true
+	case syntax.FloorDiv, syntax.Mod:
+		if b == 0 {
+			panic(in.zeroDivision())
+		}
+		if a == math.MinInt64 && b == -1 {
+			return nil, false
+		}
+		if op == syntax.Mod {
+			return ir.FloorModInt(a, b), true
+		}
+		return ir.FloorDivInt(a, b), true
+	case syntax.BitAnd:
+		return a & b, true
+	case syntax.BitOr:
+		return a | b, true
+	case syntax.BitXor:
+		return a ^ b, true
+	case syntax.RShift:
+		if b >= 0 {
+			return a >> uint(min(b, 63)), true
+		}
+	case syntax.LShift:
+		if b >= 0 && b < 62 {
+			if r := a << uint(b); r>>uint(b) == a {
+				return r, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func (in *interp) bigIntOp(op syntax.Op, a, b *big.Int) value {
+	r := new(big.Int)
+	switch op {
+	case syntax.Add:
+		r.Add(a, b)
+	case syntax.Sub:
+		r.Sub(a, b)
+	case syntax.Mul:
+		if a.BitLen()+b.BitLen() > MaxIntBits+1 {
+			panic(in.tooLarge())
+		}
+		r.Mul(a, b)
+	case syntax.Div:
+		x, _ := new(big.Float).SetInt(a).Float64()
+		y, _ := new(big.Float).SetInt(b).Float64()
+		return in.floatOp(op, x, y)
+	case syntax.FloorDiv, syntax.Mod:
+		if b.Sign() == 0 {
+			panic(in.zeroDivision())
+		}
+		q, m := new(big.Int).QuoRem(a, b, new(big.Int))
+		if m.Sign() != 0 && m.Sign() != b.Sign() {
+			q.Sub(q, big.NewInt(1))
+			m.Add(m, b)
+		}
+		if op == syntax.Mod {
+			return intValue(m)
+		}
+		return intValue(q)
+	case syntax.Pow:
+		if b.Sign() < 0 {
+			x, _ := new(big.Float).SetInt(a).Float64()
+			y, _ := new(big.Float).SetInt(b).Float64()
+			return in.floatOp(op, x, y)
+		}
+		if !b.IsInt64() || a.BitLen() > 1 && int64(a.BitLen()-1)*b.Int64() > MaxIntBits || b.Int64() > 1<<40 {
+			panic(in.tooLarge())
+		}
+		if a.BitLen() <= 1 { // 0, 1, -1
+			b = big.NewInt(min(b.Int64(), 2) + b.Int64()%2)
+		}
+		r.Exp(a, b, nil)
+	case syntax.LShift, syntax.RShift:
+		if b.Sign() < 0 {
+			panic(in.errorf("a shift by a negative count").is("ValueError"))
+		}
+		if op == syntax.RShift {
+			if !b.IsInt64() || b.Int64() > MaxIntBits {
+				b = big.NewInt(MaxIntBits + 1)
+			}
+			r.Rsh(a, uint(b.Int64()))
+			break
+		}
+		if a.Sign() != 0 {
+			if !b.IsInt64() || b.Int64()+int64(a.BitLen()) > MaxIntBits {
+				panic(in.tooLarge())
+			}
+			r.Lsh(a, uint(b.Int64()))
+		}
+	case syntax.BitAnd:
+		r.And(a, b)
+	case syntax.BitOr:
+		r.Or(a, b)
+	case syntax.BitXor:
+		r.Xor(a, b)
+	default:
+		panic(in.errorf("%s of ints", op).is("TypeError"))
+	}
+	if r.BitLen() > MaxIntBits {
+		panic(in.tooLarge())
+	}
+	return intValue(r)
+}
+
+func (in *interp) tooLarge() *failure {
+	return in.errorf("an integer of more than %d bits", MaxIntBits).is("OverflowError")
+}
+
+// exprOp is an operator with an IR expression on one side.
+func (in *interp) exprOp(op syntax.Op, a, b value) value {
+	switch op {
+	case syntax.LShift:
+		return in.bits("shift_left", in.plain(a), in.plain(b))
+	case syntax.RShift:
+		return in.bits("shift_right", in.plain(a), in.plain(b))
+	case syntax.BitAnd:
+		return in.bits("bitwise_and", in.plain(a), in.plain(b))
+	case syntax.BitOr:
+		return in.bits("bitwise_or", in.plain(a), in.plain(b))
+	case syntax.BitXor:
+		return in.bits("bitwise_xor", in.plain(a), in.plain(b))
+	}
+	x, y := in.toExpr(a), in.toExpr(b)
+	switch op {
+	case syntax.Add:
+		return in.add(x, y)
+	case syntax.Sub:
+		return in.sub(x, y)
+	case syntax.Mul:
+		return in.mul(x, y)
+	case syntax.Div:
+		return in.divide(x, y)
+	case syntax.FloorDiv:
+		return in.binary(ir.FloorDiv, x, y)
+	case syntax.Mod:
+		return in.binary(ir.FloorMod, x, y)
+	case syntax.Pow:
+		panic(in.errorf("** of expressions").hint("use T.pow").is("TypeError"))
+	}
+	panic(in.errorf("%s of expressions", op).is("TypeError"))
+}
+
+// plain resolves the wrappers of expressions and leaves other values.
+func (in *interp) plain(v value) value {
+	switch v.(type) {
+	case *eqOp, *ref:
+		return in.toExpr(v)
+	}
+	return v
+}
+
+// unaryOp is -x, +x, ~x.
+func (in *interp) unaryOp(op syntax.Op, v value) value {
+	switch v := v.(type) {
+	case *unknown:
+		return in.derived(v, "the result of "+op.String())
+	case *tensor:
+		return v
+	case *instance:
+		name := map[syntax.Op]string{syntax.Neg: "__neg__", syntax.Plus: "__pos__", syntax.Invert: "__invert__"}[op]
+		if m, ok := v.cls.lookup(name); ok {
+			return in.call(&boundMethod{v, m}, nil)
+		}
+	}
+	if b, ok := v.(*ir.Buffer); ok && isVarBuffer(b) && in.b != nil {
+		v = loadVar(b)
+	}
+	if isExpr(v) {
+		e := in.toExpr(v)
+		switch op {
+		case syntax.Neg:
+			return in.mul(e, in.constOf(e.DType(), int64(-1)))
+		case syntax.Plus:
+			return e
+		case syntax.Invert:
+			t := e.DType()
+			if !t.IsInteger() && !t.IsBool() {
+				panic(in.errorf("~ of %s: expected an integer", t).is("TypeError"))
+			}
+			return &ir.Call{Op: ir.MustOp("bitwise_not"), Type: t, Args: []ir.Expr{e}}
+		}
+	}
+	i, f, b, kind := number(v)
+	switch {
+	case kind == 'f' && op == syntax.Neg:
+		return -f
+	case kind == 'f' && op == syntax.Plus:
+		return f
+	case kind == 'i' && op == syntax.Neg && i != math.MinInt64:
+		return -i
+	case kind == 'i' && op == syntax.Plus:
+		return i
+	case kind == 'i' && op == syntax.Invert:
+		return ^i
+	case kind == 'i' || kind == 'b':
+		x := toBig(i, b)
+		switch op {
+		case syntax.Neg:
+			return intValue(new(big.Int).Neg(x))
+		case syntax.Plus:
+			return intValue(x)
+		case syntax.Invert:
+			return intValue(new(big.Int).Not(x))
+		}
+	}
+	panic(in.errorf("%s of %s", op, typeName(v)).is("TypeError"))
+}
+
+// compareOp is a single comparison.
+func (in *interp) compareOp(op syntax.Op, a, b value) value {
+	switch op {
+	case syntax.Is:
+		return in.identical(a, b)
+	case syntax.IsNot:
+		r := in.identical(a, b)
+		if same, ok := r.(bool); ok {
+			return !same
+		}
+		return r
+	case syntax.In, syntax.NotIn:
+		r := in.contains(b, a)
+		if found, ok := r.(bool); ok {
+			return found == (op == syntax.In)
+		}
+		return r
+	}
+	if u, ok := a.(*unknown); ok {
+		return in.derived(u, "a comparison")
+	}
+	if u, ok := b.(*unknown); ok {
+		return in.derived(u, "a comparison")
+	}
+	if in.b != nil {
+		if ba, ok := a.(*ir.Buffer); ok && isVarBuffer(ba) {
+			a = loadVar(ba)
+		}
+		if bb, ok := b.(*ir.Buffer); ok && isVarBuffer(bb) {
+			b = loadVar(bb)
+		}
+	}
+	if isExpr(a) || isExpr(b) {
+		return in.exprCompare(op, a, b)
+	}
+	if x, ok := a.(*instance); ok {
+		name := map[syntax.Op]string{syntax.EQ: "__eq__", syntax.NE: "__ne__", syntax.LT: "__lt__", syntax.LE: "__le__", syntax.GT: "__gt__", syntax.GE: "__ge__"}[op]
+		if m, ok := x.cls.lookup(name); ok {
+			return in.call(&boundMethod{x, m}, []value{b})
+		}
+	}
+	switch op {
+	case syntax.EQ:
+		return in.equal(a, b)
+	case syntax.NE:
+		return !in.equal(a, b)
+	}
+	c := in.order(a, b, op)
+	if c == unordered {
+		return false
+	}
+	switch op {
+	case syntax.LT:
+		return c < 0
+	case syntax.LE:
+		return c <= 0
+	case syntax.GT:
+		return c > 0
+	}
+	return c >= 0
+}
+
+// exprCompare compares with an IR expression on one side. Where only the right
+// one is, Python asks it for the mirrored comparison.
+func (in *interp) exprCompare(op syntax.Op, a, b value) value {
+	if op == syntax.EQ || op == syntax.NE {
+		if !isExpr(a) {
+			a, b = b, a
+		}
+		switch b.(type) {
+		case noneType, string, ir.DType, *tuple, *list, *dict:
+			if s, ok := a.(*ir.StringImm); ok {
+				t, ok := textOf(b)
+				return (ok && s.Value == t) == (op == syntax.EQ)
+			}
+			return op == syntax.NE
+		}
+		x, y := in.toExpr(a), in.toExpr(b)
+		if _, ok := x.(*ir.IntImm); ok {
+			o := ir.EQ
+			if op == syntax.NE {
+				o = ir.NE
+			}
+			return in.binary(o, x, y)
+		}
+		return &eqOp{a: x, b: y, ne: op == syntax.NE}
+	}
+	if !isExpr(a) {
+		a, b = b, a
+		switch op {
+		case syntax.LT:
+			op = syntax.GT
+		case syntax.LE:
+			op = syntax.GE
+		case syntax.GT:
+			op = syntax.LT
+		case syntax.GE:
+			op = syntax.LE
+		}
+	}
+	x, y := in.toExpr(a), in.toExpr(b)
+	switch op {
+	case syntax.LT:
+		return in.binary(ir.LT, x, y)
+	case syntax.LE:
+		return in.binary(ir.LE, x, y)
+	case syntax.GT:
+		return in.binary(ir.GT, x, y)
+	}
+	return in.binary(ir.GE, x, y)
+}
+
+func (in *interp) identical(a, b value) value {
+	_, na := a.(noneType)
+	_, nb := b.(noneType)
+	if na || nb {
+		if u, ok := a.(*unknown); ok && nb {
+			if u.why != nil {
+				panic(in.needKnown(u))
+			}
+			return in.derived(u, "a comparison")
+		}
+		return na && nb
+	}
+	for _, v := range []value{a, b} {
+		if u, ok := v.(*unknown); ok && a != b {
+			return in.derived(u, "a comparison")
+		}
+	}
+	switch x := a.(type) {
+	case bool, int64, string, ir.DType:
+		switch b.(type) {
+		case bool, int64, string, ir.DType:
+			return typeName(a) == typeName(b) && in.equal(a, b)
+		}
+		return false
+	case *module:
+		y, ok := b.(*module)
+		return ok && x.name == y.name
+	case *builtin:
+		y, ok := b.(*builtin)
+		return ok && x.name == y.name
+	case float64, pyRange, *big.Int:
+		return in.equal(a, b)
+	}
+	return a == b
+}
+
+// textOf is a string, or a dtype as the string it is in Python.
+func textOf(v value) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case ir.DType:
+		return v.String(), true
+	}
+	return "", false
+}
+
+// maxCompareDepth bounds containers within each other in a comparison.
+const maxCompareDepth = 100
+
+// equal is Python's == on values that are no IR.
+func (in *interp) equal(a, b value) bool { return in.equalAt(a, b, 0) }
+
+func (in *interp) equalAt(a, b value, depth int) bool {
+	in.step()
+	if depth > maxCompareDepth {
+		panic(in.errorf("containers more than %d deep are compared", maxCompareDepth).is("RecursionError"))
+	}
+	i, f, x, ka := number(a)
+	j, g, y, kb := number(b)
+	if ka != 0 && kb != 0 {
+		switch {
+		case ka == 'i' && kb == 'i':
+			return i == j
+		case ka == 'f' && kb == 'f':
+			return f == g
+		case ka == 'f' || kb == 'f':
+			p, _ := toFloat(a)
+			q, _ := toFloat(b)
+			return p == q
+		}
+		return toBig(i, x).Cmp(toBig(j, y)) == 0
+	}
+	if s, ok := textOf(a); ok {
+		t, ok := textOf(b)
+		if da, isD := a.(ir.DType); isD && ok {
+			if d, good := in.dtypeName(t); good {
+				return d == da
+			}
+		}
+		if db, isD := b.(ir.DType); isD && ok {
+			if d, good := in.dtypeName(s); good {
+				return d == db
+			}
+		}
+		return ok && s == t
+	}
+	elts := func(p, q []value) bool {
+		if len(p) != len(q) {
+			return false
+		}
+		for i := range p {
+			if isExpr(p[i]) || isExpr(q[i]) {
+				if !sameExpr(in.toExpr(p[i]), in.toExpr(q[i])) {
+					return false
+				}
+			} else if !in.equalAt(p[i], q[i], depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	switch p := a.(type) {
+	case *tuple:
+		q, ok := b.(*tuple)
+		return ok && elts(p.elts, q.elts)
+	case *list:
+		q, ok := b.(*list)
+		return ok && elts(p.elts, q.elts)
+	case *dict:
+		q, ok := b.(*dict)
+		if !ok || len(p.keys) != len(q.keys) {
+			return false
+		}
+		for i, k := range p.keys {
+			v, ok := q.get(in, k)
+			if !ok || !in.equalAt(p.vals[i], v, depth+1) {
+				return false
+			}
+		}
+		return true
+	case *set:
+		q, ok := b.(*set)
+		if !ok || len(p.d.keys) != len(q.d.keys) {
+			return false
+		}
+		for _, k := range p.d.keys {
+			if _, ok := q.d.get(in, k); !ok {
+				return false
+			}
+		}
+		return true
+	case *instance:
+		q, ok := b.(*instance)
+		if !ok || p.cls != q.cls || !p.cls.data {
+			return a == b
+		}
+		for _, name := range p.cls.fields {
+			if !in.equalAt(p.attrs[name], q.attrs[name], depth+1) {
+				return false
+			}
+		}
+		return true
+	case *unknown:
+		panic(in.needKnown(p))
+	}
+	if u, ok := b.(*unknown); ok {
+		panic(in.needKnown(u))
+	}
+	return a == b
+}
+
+const unordered = 2
+
+// order compares for <; unordered for NaN.
+func (in *interp) order(a, b value, op syntax.Op) int {
+	i, f, x, ka := number(a)
+	j, g, y, kb := number(b)
+	if ka != 0 && kb != 0 {
+		if ka == 'f' || kb == 'f' {
+			if ka != 'f' {
+				f, _ = toFloat(a)
+			}
+			if kb != 'f' {
+				g, _ = toFloat(b)
+			}
+			switch {
+			case f < g:
+				return -1
+			case f > g:
+				return 1
+			case f == g:
+				return 0
+			}
+			return unordered
+		}
+		if ka == 'i' && kb == 'i' {
+			switch {
+			case i < j:
+				return -1
+			case i > j:
+				return 1
+			}
+			return 0
+		}
+		return toBig(i, x).Cmp(toBig(j, y))
+	}
+	if s, ok := textOf(a); ok {
+		if t, ok := textOf(b); ok {
+			return strings.Compare(s, t)
+		}
+	}
+	var p, q []value
+	switch va := a.(type) {
+	case *tuple:
+		vb, ok := b.(*tuple)
+		if !ok {
+			break
+		}
+		p, q = va.elts, vb.elts
+	case *list:
+		vb, ok := b.(*list)
+		if !ok {
+			break
+		}
+		p, q = va.elts, vb.elts
+	}
+	if _, isSeq := a.(*tuple); isSeq || p != nil || q != nil {
+		if typeName(a) == typeName(b) {
+			for i := range min(len(p), len(q)) {
+				if !in.equal(p[i], q[i]) {
+					return in.order(p[i], q[i], op)
+				}
+			}
+			return len(p) - len(q)
+		}
+	}
+	if _, ok := a.(*list); ok && typeName(b) == "list" {
+		return 0 // two empty lists
+	}
+	panic(in.errorf("%s of %s and %s", op, typeName(a), typeName(b)).is("TypeError"))
+}
+
+// contains is `x in container`.
+func (in *interp) contains(c, x value) value {
+	switch c := c.(type) {
+	case *unknown:
+		return in.derived(c, "a membership test")
+	case string:
+		s, ok := textOf(x)
+		if !ok {
+			panic(in.errorf("in <string> needs a string, got %s", typeName(x)).is("TypeError"))
+		}
+		return strings.Contains(c, s)
+	case *dict:
+		_, ok := c.get(in, x)
+		return ok
+	case *set:
+		_, ok := c.d.get(in, x)
+		return ok
+	case pyRange:
+		if i, ok := x.(int64); ok {
+			return c.len() > 0 && (i-c.start)%c.step == 0 && (c.step > 0 && i >= c.start && i < c.stop || c.step < 0 && i <= c.start && i > c.stop)
+		}
+		return false
+	case *instance:
+		if m, ok := c.cls.lookup("__contains__"); ok {
+			return in.truth(in.call(&boundMethod{c, m}, []value{x}))
+		}
+	}
+	if u, ok := x.(*unknown); ok {
+		return in.derived(u, "a membership test")
+	}
+	for _, e := range in.iterate(c) {
+		if isExpr(e) || isExpr(x) {
+			if e == x || isExpr(e) && isExpr(x) && in.truth(in.compareOp(syntax.EQ, e, x)) {
+				return true
+			}
+			continue
+		}
+		if in.equal(e, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// truth is Python's bool(): of IR, only constants and comparisons by identity
+// have one.
+func (in *interp) truth(v value) bool {
+	switch v := v.(type) {
+	case noneType:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case *big.Int:
+		return v.Sign() != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case *tuple:
+		return len(v.elts) > 0
+	case *list:
+		return len(v.elts) > 0
+	case *dict:
+		return len(v.keys) > 0
+	case *set:
+		return len(v.d.keys) > 0
+	case pyRange:
+		return v.len() > 0
+	case *ir.IntImm:
+		return v.Value != 0
+	case *ir.FloatImm:
+		return v.Value != 0
+	case *ir.StringImm:
+		return v.Value != ""
+	case *eqOp:
+		return (v.a == v.b) != v.ne
+	case ir.Expr:
+		panic(in.errorf("%s is known only when the kernel runs: it cannot decide Python code", in.describe(v)).
+			hint("use T.if_then_else, or an if in a kernel or macro").is("ValueError"))
+	case *unknown:
+		panic(in.needKnown(v))
+	case *instance:
+		for _, name := range []string{"__bool__", "__len__"} {
+			if m, ok := v.cls.lookup(name); ok {
+				return in.truth(in.call(&boundMethod{v, m}, nil))
+			}
+		}
+	}
+	return true
+}
+
+// needKnown is the failure of needing a value that is not known.
+func (in *interp) needKnown(u *unknown) *failure {
+	if u.why != nil {
+		return u.why // told once, where the cause is
+	}
+	f := in.errorf("the value of %s is not known here", u.what).hint("give it with --set, or as a constant")
+	if u.at != in.here() {
+		f.note(u.at, "it comes from here")
+	}
+	return f.is("NameError")
+}
+
+// derived is an unknown value made of another: it is known by its origin.
+func (in *interp) derived(u *unknown, what string) *unknown { return u }
