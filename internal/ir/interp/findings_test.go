@@ -51,7 +51,7 @@ func runText(t *testing.T, text string) (*interp.Result, error) {
 		}
 		args.Arrays[n] = a
 	}
-	return interp.Run(context.Background(), mod, args, interp.Options{Findings: true, Sync: interp.SyncExplicit, Bounds: interp.BoundsExplicit})
+	return interp.Run(context.Background(), mod, args, interp.Options{Findings: true, Sync: interp.SyncExplicit, Bounds: interp.BoundsExplicit, Workers: 1})
 }
 
 // TestFindings has for each kind of finding a program that earns it, with the

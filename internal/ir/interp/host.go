@@ -14,8 +14,22 @@ import (
 
 // Run executes a module on the given inputs. The error is an *Error, or a
 // *NotRunnable when the state cannot be run at all.
-func Run(ctx context.Context, mod *ir.IRModule, args Args, opts Options) (res *Result, err error) {
+func Run(ctx context.Context, mod *ir.IRModule, args Args, opts Options) (*Result, error) {
 	opts.fill()
+	res, err := runOnce(ctx, mod, args, opts)
+	if err != nil || opts.Workers == 1 {
+		return res, err
+	}
+	for _, f := range res.Findings {
+		if f.Kind == GlobalRace { // the answer depends on the order of blocks: settle on one
+			opts.Workers = 1
+			return runOnce(ctx, mod, args, opts)
+		}
+	}
+	return res, nil
+}
+
+func runOnce(ctx context.Context, mod *ir.IRModule, args Args, opts Options) (res *Result, err error) {
 	r := &run{ctx: ctx, opt: &opts, mod: mod, progs: map[string]*program{}, safe: map[*ir.Var]float64{},
 		atomics: map[string]bool{}, objects: []any{nil}, globals: []*mem{nil}}
 	if opts.Stats {
