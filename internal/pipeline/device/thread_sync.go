@@ -329,6 +329,12 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 	changed, waited := false, false
 	for _, s := range list {
 		c, e := p.stmt(s, now)
+		if p.lands(now, e.head) {
+			if t := p.enter(c, now.sync()); t != c {
+				c = t
+				c, e = p.stmt(c, now)
+			}
+		}
 		changed = changed || c != s
 		if _, nested := s.(*ir.AttrStmt); !nested && p.meets(now, e.head) {
 			out = append(out, p.barrier(s.Origin()))
@@ -372,6 +378,70 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 		return &ir.SeqStmt{Seq: list, Org: list[0].Origin()}, sum
 	}
 	return ir.Seq(out...), sum
+}
+
+// lands reports asynchronous copies under way that a wait within a statement
+// makes land where the statement then meets them: a barrier in front of the
+// statement does not help.
+func (p *planner) lands(s state, head []*access) bool {
+	for _, b := range head {
+		if !b.afterWait {
+			continue
+		}
+		for _, list := range [][]*access{s.plain, s.pending} {
+			for _, a := range list {
+				if a.async && p.conflict(a, b) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// enter places the barriers within a loop or branch that copies under way before
+// it call for, behind the waits in it.
+func (p *planner) enter(s ir.Stmt, under state) ir.Stmt {
+	under.plain = nil
+	switch s := s.(type) {
+	case *ir.For:
+		if !p.uniform(s.Min) || !p.uniform(s.Extent) || s.Step != nil && !p.uniform(s.Step) {
+			break
+		}
+		if lo, ok := ir.AsInt(s.Min); ok && s.Step == nil {
+			if n, ok := ir.AsInt(s.Extent); ok && n > 0 {
+				p.cmp.ranges[s.Var] = rangedVar{s.Var, lo, n}
+				defer delete(p.cmp.ranges, s.Var)
+			}
+		}
+		if body, _ := p.seq(ir.Stmts(s.Body), under); !sameStmts(body, s.Body) {
+			t := *s
+			t.Body = body
+			return &t
+		}
+	case *ir.While:
+		if !p.uniform(s.Cond) {
+			break
+		}
+		if body, _ := p.seq(ir.Stmts(s.Body), under); !sameStmts(body, s.Body) {
+			t := *s
+			t.Body = body
+			return &t
+		}
+	case *ir.IfThenElse:
+		if !p.uniform(s.Cond) {
+			break
+		}
+		then, _ := p.seq(ir.Stmts(s.Then), under)
+		var els ir.Stmt
+		if s.Else != nil {
+			els, _ = p.seq(ir.Stmts(s.Else), under)
+		}
+		if !sameStmts(then, s.Then) || !sameStmts(els, s.Else) {
+			return &ir.IfThenElse{Cond: s.Cond, Then: then, Else: els, Org: s.Org}
+		}
+	}
+	return s
 }
 
 // waitGroups is the operand of a wait for asynchronous copies.

@@ -185,8 +185,11 @@ func region(e ir.Expr) (b *ir.Buffer, min, ext []ir.Expr) {
 }
 
 // filled is the part of a buffer that a statement certainly overwrites as a
-// whole, by T.copy or T.fill.
+// whole: by T.copy or T.fill, or by a nest of loops that stores to every element.
 func filled(s ir.Stmt) (*ir.Buffer, box, bool) {
+	if f, ok := s.(*ir.For); ok {
+		return storesAll(f)
+	}
 	c := tileCall(s)
 	if c == nil {
 		return nil, box{}, false
@@ -205,6 +208,10 @@ func filled(s ir.Stmt) (*ir.Buffer, box, bool) {
 	if b == nil {
 		return nil, box{}, false
 	}
+	return constBox(b, min, ext)
+}
+
+func constBox(b *ir.Buffer, min, ext []ir.Expr) (*ir.Buffer, box, bool) {
 	var x box
 	for d := range min {
 		m, ok1 := ir.AsInt(min[d])
@@ -215,6 +222,43 @@ func filled(s ir.Stmt) (*ir.Buffer, box, bool) {
 		x.min, x.ext = append(x.min, m), append(x.ext, n)
 	}
 	return b, x, true
+}
+
+// storesAll is the part of a buffer that a perfect nest of loops around one
+// store overwrites, each dimension by a loop of its own.
+func storesAll(f *ir.For) (*ir.Buffer, box, bool) {
+	loops := map[*ir.Var]*ir.For{}
+	var s ir.Stmt = f
+	for {
+		l, ok := s.(*ir.For)
+		if !ok {
+			break
+		}
+		if l.Step != nil {
+			return nil, box{}, false
+		}
+		loops[l.Var] = l
+		s = l.Body
+	}
+	st, ok := s.(*ir.BufferStore)
+	if !ok || st.Predicate != nil {
+		return nil, box{}, false
+	}
+	var min, ext []ir.Expr
+	for _, i := range st.Indices {
+		v, ok := i.(*ir.Var)
+		if !ok || loops[v] == nil {
+			return nil, box{}, false
+		}
+		min, ext = append(min, loops[v].Min), append(ext, loops[v].Extent)
+		delete(loops, v)
+	}
+	for _, l := range loops { // others must run at least once
+		if n, ok := ir.AsInt(l.Extent); !ok || n <= 0 {
+			return nil, box{}, false
+		}
+	}
+	return constBox(st.Buffer, min, ext)
 }
 
 // covers reports that disjoint boxes fill a buffer of a constant shape.

@@ -15,16 +15,16 @@ import (
 // Effect: round t runs every statement for iteration t - stage, in the given
 // order. The rounds before the first of the last stage stand in front of the
 // loop, each statement guarded by its iteration's existence where that is not
-// certain; the loop itself runs over the iterations of the last stage, and
-// guards what runs ahead of them in the same way. So the code is right for any
-// number of iterations, fewer than the stages and none included. A buffer whose
-// tile is loaded before the last one has been used gets several copies as a new
-// first dimension, used in turn. Asynchronous copies are grouped; every round
-// commits every group, empty or not, so that the number of groups under way at a
-// wait does not depend on the iteration: T.ptx_wait_group has a constant operand.
-// The wait for a group that was committed in an earlier round stands before the
-// round's own copies of that group: one barrier then serves both the arrival of
-// one tile and the reuse of another.
+// certain. The loop runs the rounds in which all statements have an iteration, a
+// second loop the last ones. So the code is right for any number of iterations,
+// fewer than the stages and none included. A buffer whose tile is loaded before
+// the last one has been used gets several copies as a new first dimension, used
+// in turn. Asynchronous copies are grouped; every round commits every group,
+// empty or not, so that the number of groups under way at a wait does not depend
+// on the iteration: T.ptx_wait_group has a constant operand. A wait stands before
+// the first user of what it waits for; where the plan says so it stands before
+// the round's own copies: one barrier then serves both the arrival of one tile
+// and the reuse of another.
 //
 // Invariant: every statement runs once for each iteration; iterations of one
 // statement stay in order; copies of statements define variables and buffers of
@@ -33,21 +33,26 @@ import (
 //	for k in range(n): copy(A[k], s); gemm(s)      # stages 0, 1
 //	->  if 0 < n: copy(A[0], s[0])
 //	    commit
-//	    for k in range(n):
-//	        wait(0)
-//	        if k + 1 < n: copy(A[k + 1], s[(k + 1) % 2])
+//	    for k in range(max(n - 1, 0)):
+//	        copy(A[k + 1], s[(k + 1) % 2])
 //	        commit
+//	        wait(1)
+//	        gemm(s[k % 2])
+//	    for k in range(max(n - 1, 0), n):
+//	        commit
+//	        wait(1)
 //	        gemm(s[k % 2])
 var InjectSoftwarePipeline = &pipeline.Pass{
 	Name:         "InjectSoftwarePipeline",
 	Stage:        stage,
 	Doc:          "run the statements of planned loops in rounds, with several copies of the tiles loaded ahead",
 	Precondition: "Planned loops carry software_pipeline_stage and software_pipeline_order with an entry for each statement.",
-	Effect: "The statements of the first stages run ahead of the loop, and within it for later iterations, guarded where those may not exist. Buffers get as many copies as are alive at once. " +
-		"Asynchronous copies are committed in groups, every group in every round, so that waits have constant operands; correct for any number of iterations.",
+	Effect: "The statements of the first stages run ahead: in front of the loop, guarded by the existence of their iteration, and within it for later iterations; the rounds in which nothing is left to run ahead are a loop of their own. Buffers get as many copies as are alive at once. " +
+		"Asynchronous copies are committed in groups, every group in every round, so that waits have constant operands. Correct for any number of iterations.",
 	Before: "for k in range(n):  # stages 0, 1\n    T.copy(A[k], s)\n    T.gemm(s, ...)",
-	After:  "if 0 < n:\n    T.copy(A[0], s[0])\nT.ptx_commit_group()\nfor k in range(n):\n    T.ptx_wait_group(0)\n    if k + 1 < n:\n        T.copy(A[k + 1], s[(k + 1) % 2])\n    T.ptx_commit_group()\n    T.gemm(s[k % 2], ...)",
-	Run:    pipeline.BodyPass(isKernel, injectPipelines),
+	After: "if 0 < n:\n    T.copy(A[0], s[0])\nT.ptx_commit_group()\nfor k in range(max(n - 1, 0)):\n    T.copy(A[k + 1], s[(k + 1) % 2])\n    T.ptx_commit_group()\n    T.ptx_wait_group(1)\n    T.gemm(s[k % 2], ...)\n" +
+		"for k in range(max(n - 1, 0), n):\n    T.ptx_commit_group()\n    T.ptx_wait_group(1)\n    T.gemm(s[k % 2], ...)",
+	Run: pipeline.BodyPass(isKernel, injectPipelines),
 }
 
 func injectPipelines(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
@@ -68,7 +73,7 @@ func injectPipelines(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range need(sch.need) {
+		for _, v := range several(sch.need) {
 			if why := in.mem.single(v, s); why != "" {
 				return nil, pipeline.Errorf(s.Org, "the pipeline needs %d copies of %s, which cannot have them: %s", sch.need[v], v.Name, why)
 			}
@@ -80,8 +85,8 @@ func injectPipelines(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 	return body, in.err
 }
 
-// need are the buffers that need several copies.
-func need(c copies) []*ir.Var {
+// several are the buffers that need more than one copy.
+func several(c copies) []*ir.Var {
 	set := map[*ir.Var]bool{}
 	for v, n := range c {
 		set[v] = n > 1
@@ -105,6 +110,7 @@ type sched struct {
 	group        []int // commit group of each asynchronous copy, -1 for others
 	commits      []int // the place behind which each group is committed, ascending
 	last         int64 // the last stage
+	waitFirst    bool  // a round waits before it copies
 	need         copies
 }
 
@@ -175,6 +181,20 @@ func scheduleOf(s *ir.For) (*sched, error) {
 	if c.need, why = requirement(elems, c.stage, c.order); why != "" {
 		return bad("%s", why)
 	}
+	// Users of T.Pipelined ask for a number of copies; with more than are alive at
+	// once, a copy can be filled without waiting for its last user.
+	if n, ok := ir.AttrInt(s.Annotations.Get(keyPipelined)); ok && n <= MaxStages {
+		for i, e := range elems {
+			for v := range e.acc.writes {
+				if c.group[i] >= 0 && c.need[v] > 1 {
+					c.need[v] = max(c.need[v], n)
+				}
+			}
+		}
+	}
+	if n, ok := ir.AttrInt(s.Annotations.Get(keyWaitFirst)); ok {
+		c.waitFirst = n != 0
+	}
 	return c, nil
 }
 
@@ -206,7 +226,7 @@ func (c *sched) waits() []wait {
 			if d < 0 || d == 0 && c.order[j] > c.order[i] {
 				continue // what it meets is of an iteration before, and waited for
 			}
-			if d > 0 && c.commits[g] < p {
+			if c.waitFirst && d > 0 && c.commits[g] < p {
 				for at > 0 && c.group[c.places[at]] != g {
 					at--
 				}
@@ -260,29 +280,58 @@ func (in *injector) loop(s *ir.For) ir.Stmt {
 		return s
 	}
 	waits := c.waits()
+	t := s.Var.Type
+	zero, last := ir.IntConst(t, 0), ir.IntConst(t, c.last)
 	var out []ir.Stmt
-	for t := int64(0); t < c.last; t++ {
-		out = append(out, in.round(c, waits, t, s.Min, t)...)
+	for n := int64(0); n < c.last; n++ {
+		out = append(out, in.round(c, waits, n, s.Min, n, maybe)...)
 	}
-	k := *s.Var
-	body := in.round(c, waits, c.last, &k, c.last)
-	l := *s
-	l.Var, l.Body = &k, ir.Seq(body...)
+	// As long as what runs ahead has iterations, nothing is guarded; the last
+	// rounds have a loop of their own.
+	full := ir.NewBinary(ir.Max, ir.NewBinary(ir.Sub, s.Extent, last), zero)
+	rest := ir.NewBinary(ir.Sub, s.Extent, full)
 	d := s.Annotations
-	for _, key := range []string{keyGroups, keyProducers, keyAsyncStages, keyOrder, keyStage} {
+	for _, key := range []string{keyGroups, keyProducers, keyAsyncStages, keyOrder, keyStage, keyWaitFirst} {
 		d = d.With(key, nil)
 	}
 	if d.Get(keyPipelined) == nil {
 		d = d.With(keyPipelined, ir.I32(c.last+1))
 	}
-	l.Annotations = d
-	out = append(out, &l)
+	out = append(out, in.rounds(c, waits, s.Min, full, d, always)...)
+	if c.last > 0 {
+		out = append(out, in.rounds(c, waits, ir.NewBinary(ir.Add, s.Min, full), rest, nil, maybe)...)
+	}
 	return ir.Seq(out...)
 }
 
+// rounds is a loop over n rounds of all stages, the first of which runs the last
+// stage for iteration first. A single round needs no loop.
+func (in *injector) rounds(c *sched, waits []wait, first, n ir.Expr, ann *ir.Dict, ahead existence) []ir.Stmt {
+	if ir.IsConst(n, 0) {
+		return nil
+	}
+	if ir.IsConst(n, 1) {
+		return in.round(c, waits, c.last, first, c.last, ahead)
+	}
+	k := *c.loop.Var
+	l := *c.loop
+	l.Var, l.Min, l.Extent, l.Annotations = &k, first, n, ann
+	l.Body = ir.Seq(in.round(c, waits, c.last, &k, c.last, ahead)...)
+	return []ir.Stmt{&l}
+}
+
+// existence says whether the iterations that a round runs ahead of the last
+// stage exist.
+type existence uint8
+
+const (
+	maybe existence = iota
+	always
+)
+
 // round is one round of the pipeline, of the statements of stage top and those
 // before: stage s runs for iteration base + off - s.
-func (in *injector) round(c *sched, waits []wait, top int64, base ir.Expr, off int64) []ir.Stmt {
+func (in *injector) round(c *sched, waits []wait, top int64, base ir.Expr, off int64, ahead existence) []ir.Stmt {
 	var out, held []ir.Stmt
 	var cond ir.Expr // of the statements held
 	flush := func() {
@@ -306,7 +355,12 @@ func (in *injector) round(c *sched, waits []wait, top int64, base ir.Expr, off i
 		if c.stage[i] <= top {
 			iter := ir.NewBinary(ir.Add, base, ir.IntConst(t, off-c.stage[i]))
 			var exists ir.Expr
-			if c.stage[i] < c.last {
+			switch {
+			case c.stage[i] == c.last || ahead == always:
+			case top == c.last && c.stage[i] == 0:
+				// The last rounds begin where nothing is left for the first stage.
+				exists = ir.BoolConst(false)
+			default:
 				exists = ir.NewBinary(ir.LT, iter, end)
 			}
 			never := false
