@@ -64,7 +64,7 @@ func TestRunsOfOneInputAreEqual(t *testing.T) {
 			var files [2]map[string]string
 			var told [2]string
 			f := ""
-			d := newTestDeps(t)
+			d := newTraceDeps(t)
 			f = d.file(t, k.Name+".tir", corpus.Text(k.Input("sm_80")))
 			for i := range files {
 				d.stderr.Reset()
@@ -108,7 +108,7 @@ func firstDifference(a, b string) string {
 func TestResumeIsTheSameRun(t *testing.T) {
 	for _, name := range []string{"softmax", "gemm_f16", "flash_attention"} {
 		k := corpus.Lookup(name)
-		d := newTestDeps(t)
+		d := newTraceDeps(t)
 		f := d.file(t, name+".tir", corpus.Text(k.Input("sm_80")))
 		if err := Run(context.Background(), d.Deps, d.options(ModeHTML, f)); err != nil {
 			t.Fatalf("%s: %v %s", name, err, d.stderr.String())

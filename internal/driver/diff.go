@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"lowertrace/internal/render"
@@ -82,8 +84,57 @@ func Diff(d *Deps, o DiffOptions) error {
 			return err
 		}
 	}
-	al := trace.Align(resumedFrom(runs[0], runs[1]), resumedFrom(runs[1], runs[0]))
+	a, b := sameForm(resumedFrom(runs[0], runs[1]), resumedFrom(runs[1], runs[0]))
+	al := trace.Align(a, b)
 	return d.paged(func(d *Deps) error { return d.diffRuns(al, o) })
+}
+
+// sameForm brings the texts of two tools into one form: other tracers print a
+// function that stands alone as a module around it, and no last line feed. Runs
+// of one tool stay as they are.
+func sameForm(a, b *trace.Run) (*trace.Run, *trace.Run) {
+	if (a.Foreign == "") == (b.Foreign == "") {
+		return a, b
+	}
+	return aloneForm(a), aloneForm(b)
+}
+
+// What stands above the only function of a module, and above a function that
+// stands alone.
+var (
+	moduleHead = regexp.MustCompile(`\A# from tvm\.script import ir as I\n(# from tvm\.script import (?:tirx|tir) as T\n)\n@I\.ir_module\nclass Module:\n`)
+	moduleFunc = regexp.MustCompile(`(?m)^    def `)
+)
+
+func aloneForm(run *trace.Run) *trace.Run {
+	out := *run
+	out.Records = slices.Clone(run.Records)
+	seen := map[string]string{}
+	alone := func(text string) string {
+		if s, ok := seen[text]; ok {
+			return s
+		}
+		s := text
+		if m := moduleHead.FindStringSubmatchIndex(text); m != nil && len(moduleFunc.FindAllStringIndex(text, 2)) == 1 {
+			var b strings.Builder
+			b.WriteString(text[m[2]:m[3]])
+			b.WriteByte('\n')
+			for _, line := range strings.SplitAfter(text[m[1]:], "\n") {
+				b.WriteString(strings.TrimPrefix(line, "    "))
+			}
+			s = b.String()
+		}
+		if s != "" && !strings.HasSuffix(s, "\n") {
+			s += "\n"
+		}
+		seen[text] = s
+		return s
+	}
+	for i := range out.Records {
+		r := &out.Records[i]
+		r.BeforeText, r.AfterText = alone(r.BeforeText), alone(r.AfterText)
+	}
+	return &out
 }
 
 func (o DiffOptions) render() render.DiffOptions {

@@ -71,23 +71,23 @@ def two(A_handle: T.handle):
         A[i] = T.float32(2.0)
 `
 
-// testDeps are Deps with buffers and a folder to run in.
-type testDeps struct {
+// traceDeps are Deps with buffers and a folder to run in.
+type traceDeps struct {
 	*Deps
 	stdout, stderr bytes.Buffer
 	dir            string
 }
 
-func newTestDeps(t *testing.T) *testDeps {
+func newTraceDeps(t *testing.T) *traceDeps {
 	t.Helper()
-	d := &testDeps{Deps: OSDeps(), dir: t.TempDir()}
+	d := &traceDeps{Deps: OSDeps(), dir: t.TempDir()}
 	d.Stdin, d.Stdout, d.Stderr = strings.NewReader(""), &d.stdout, &d.stderr
 	d.StdoutTTY, d.StderrTTY, d.Width = false, false, 0
 	d.Getenv = func(string) string { return "" }
 	return d
 }
 
-func (d *testDeps) file(t *testing.T, name, text string) string {
+func (d *traceDeps) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(d.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -96,11 +96,11 @@ func (d *testDeps) file(t *testing.T, name, text string) string {
 	return path
 }
 
-func (d *testDeps) options(mode Mode, files ...string) RunOptions {
+func (d *traceDeps) options(mode Mode, files ...string) RunOptions {
 	return RunOptions{Files: files, Mode: mode, Pipeline: DefaultPipeline, TraceDir: filepath.Join(d.dir, "traces"), Context: 3}
 }
 
-func (d *testDeps) open(t *testing.T, script string) *trace.Run {
+func (d *traceDeps) open(t *testing.T, script string) *trace.Run {
 	t.Helper()
 	run, err := trace.Open(script, trace.OpenOptions{TraceDir: filepath.Join(d.dir, "traces"), DiffStat: textdiff.Stat})
 	if err != nil {
@@ -123,7 +123,7 @@ func exitCodeOf(err error) int {
 // TestPanicInAPass: the error names pass, function and statement, every record
 // is there, the report has it, and the user is told once.
 func TestPanicInAPass(t *testing.T) {
-	d := newTestDeps(t)
+	d := newTraceDeps(t)
 	o := d.options(ModeBoth, d.file(t, "k.tir", twoStores))
 	o.Pipeline = "test-panics"
 	if code := exitCodeOf(Run(context.Background(), d.Deps, o)); code != ExitFailed {
@@ -153,7 +153,7 @@ func TestPanicInAPass(t *testing.T) {
 
 // TestPanicUntraced: without a trace the pass is named as well.
 func TestPanicUntraced(t *testing.T) {
-	d := newTestDeps(t)
+	d := newTraceDeps(t)
 	o := d.options(ModeOff, d.file(t, "k.tir", twoStores))
 	o.Pipeline = "test-panics"
 	if code := exitCodeOf(Run(context.Background(), d.Deps, o)); code != ExitFailed || !strings.Contains(d.stderr.String(), "internal error in Explode in function two") {
@@ -168,7 +168,7 @@ func TestFailingCodeGenerator(t *testing.T) {
 		"test-codegen-fails":  "k.tir:4:5: no code for this",
 		"test-codegen-panics": "internal error in the code generator: runtime error: index out of range",
 	} {
-		d := newTestDeps(t)
+		d := newTraceDeps(t)
 		o := d.options(ModeHTML, d.file(t, "k.tir", twoStores))
 		o.Pipeline = pipe
 		if code := exitCodeOf(Run(context.Background(), d.Deps, o)); code != ExitFailed {
@@ -209,7 +209,7 @@ def add(A_handle: T.handle):
 // TestSecondPipelineOverOneFile: indices go on, phases begin with run2_, the
 // run directory is new, and the later report shows the earlier records too.
 func TestSecondPipelineOverOneFile(t *testing.T) {
-	d := newTestDeps(t)
+	d := newTraceDeps(t)
 	f := d.file(t, "k.tir", addOne)
 	if err := Run(context.Background(), d.Deps, d.options(ModeHTML, f, f)); err != nil {
 		t.Fatalf("%v: %s", err, d.stderr.String())
@@ -251,7 +251,7 @@ type slowInput struct{}
 func (slowInput) Read([]byte) (int, error) { time.Sleep(time.Hour); return 0, nil }
 
 func TestInterruptWhileReadingStandardInput(t *testing.T) {
-	d := newTestDeps(t)
+	d := newTraceDeps(t)
 	d.Stdin = slowInput{}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -263,7 +263,7 @@ func TestInterruptWhileReadingStandardInput(t *testing.T) {
 // TestInterruptEndsTheCommand: what finished is kept, the run says it was
 // interrupted, and further jobs do not begin.
 func TestInterruptEndsTheCommand(t *testing.T) {
-	d := newTestDeps(t)
+	d := newTraceDeps(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
 	clock := d.Clock

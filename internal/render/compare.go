@@ -62,10 +62,27 @@ func selectPairs(al *trace.Alignment, o CompareOptions) ([]int, error) {
 		return rows, nil
 	}
 	rows := al.Diverging()
-	if !o.All && !o.Stat && !o.NameOnly && len(rows) > 1 {
-		rows = rows[:1]
+	if !o.All && !o.Stat && !o.NameOnly {
+		for n, i := range rows {
+			if p := al.Pairs[i]; !idle(p.A, p.B) {
+				rows = rows[:n+1]
+				break
+			}
+		}
 	}
 	return rows, nil
+}
+
+// idle says that a record stands alone and changed nothing: it counts as a difference, but the one
+// that matters is still to come.
+func idle(a, b *trace.LowerRecord) bool {
+	if a != nil && b != nil {
+		return false
+	}
+	if a == nil {
+		a = b
+	}
+	return !a.Changed && a.Status == trace.Completed
 }
 
 // findPairs finds the rows that a selector names: a name, NAME#k, or a record number.
