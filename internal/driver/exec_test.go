@@ -121,8 +121,8 @@ func useGPU(t *testing.T, open func(ordinal int) (execGPU, error)) {
 	t.Cleanup(func() { openGPU = old })
 }
 
-// testDeps are streams for a test; what is printed is in the buffers.
-func testDeps() (*Deps, *bytes.Buffer, *bytes.Buffer) {
+// execDeps are streams for a test; what is printed is in the buffers.
+func execDeps() (*Deps, *bytes.Buffer, *bytes.Buffer) {
 	d := OSDeps()
 	var stdout, stderr bytes.Buffer
 	d.Stdout, d.Stderr, d.StdoutTTY, d.StderrTTY, d.Width, d.color = &stdout, &stderr, false, false, 0, "never"
@@ -197,7 +197,7 @@ func TestExecAnswers(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&o)
 			}
-			d, stdout, stderr := testDeps()
+			d, stdout, stderr := execDeps()
 			err := Exec(context.Background(), d, o)
 			code := 0
 			var ex *ExitError
@@ -235,7 +235,7 @@ func TestExecJSON(t *testing.T) {
 			}
 		}}, nil
 	})
-	d, stdout, _ := testDeps()
+	d, stdout, _ := execDeps()
 	err := Exec(context.Background(), d, o)
 	var ex *ExitError
 	if !errors.As(err, &ex) || ex.Code != ExitFailed {
@@ -256,7 +256,7 @@ func TestExecEdited(t *testing.T) {
 	o, text := execFile(t, "vector_add", "sm_80")
 	execNVRTC(t, &o)
 	useGPU(t, func(int) (execGPU, error) { return &fakeGPU{text: text}, nil })
-	d, stdout, stderr := testDeps()
+	d, stdout, stderr := execDeps()
 	if err := Exec(context.Background(), d, o); err != nil {
 		t.Fatal(err, stderr)
 	}
@@ -491,7 +491,7 @@ func TestExecBisect(t *testing.T) {
 	useGPU(t, func(int) (execGPU, error) {
 		return &countingGPU{fakeGPU{text: text}, &runs, func(run int) bool { return run == 1 }}, nil
 	})
-	d, stdout, stderr := testDeps()
+	d, stdout, stderr := execDeps()
 	err = Exec(context.Background(), d, o)
 	var ex *ExitError
 	if !errors.As(err, &ex) || ex.Code != ExitFailed {

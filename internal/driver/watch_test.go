@@ -36,7 +36,7 @@ func (b *lockedBuffer) String() string {
 // the output has a text after what was seen before.
 func startWatch(t *testing.T, o ExecOptions) (stop func() error, wait func(texts ...string)) {
 	t.Helper()
-	d, _, _ := testDeps()
+	d, _, _ := execDeps()
 	out := &lockedBuffer{}
 	d.Stdout, d.Stderr = out, out
 	ctx, cancel := context.WithCancel(context.Background())
