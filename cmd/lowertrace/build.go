@@ -31,6 +31,7 @@ nothing but the CUDA driver. No GPU is needed to build.`,
 	f.StringVarP(&o.Output, "output", "o", "", "folder to write")
 	must(cmd.MarkFlagRequired("output"))
 	s.addFlags(f, "target", "arch", "pipeline", "pass-config")
+	addSourceFlags(f, &o.SourceOptions)
 	f.StringVar(&o.NVRTC, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
 	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
 	return cmd

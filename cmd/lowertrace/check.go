@@ -47,7 +47,7 @@ Exit 0: no pass changed the result; 1: one did; 2: bad usage or input.`,
 	f.SortFlags = false
 	f.StringVar(&o.Inputs, "inputs", "", "folder of input arrays")
 	f.StringVar(&o.Expect, "expect", "", "folder of expected arrays; default: what the first state gives")
-	f.StringArrayVar(&o.Set, "set", nil, "value of a symbolic size or scalar, NAME=VALUE; may repeat")
+	addSourceFlags(f, &o.SourceOptions)
 	f.StringArrayVar(&o.InputSpec, "input", nil, "how an array is drawn, NAME=SPEC, for example X=uniform_int:0..9; may repeat")
 	f.Float64Var(&o.Tolerance, "tolerance", -1, "relative tolerance; default: by type")
 	f.StringArrayVar(&o.Unordered, "unordered", nil, "array whose elements may stand in any order; may repeat")

@@ -25,6 +25,7 @@ whose comments would be lost are refused by both.`,
 			return run(d, o)
 		},
 	}
+	addSourceFlags(cmd.Flags(), &o.SourceOptions)
 	cmd.Flags().BoolVar(&o.Check, "check", false, "tell which files are not canonical, exit 1 if any")
 	cmd.Flags().BoolVar(&o.Write, "write", false, "rewrite the files")
 	cmd.MarkFlagsMutuallyExclusive("check", "write")

@@ -10,8 +10,8 @@ import (
 
 const runLong = `Lower a kernel to CUDA C, recording every pass.
 
-FILE is IR as TVMScript (.tir), at any stage, or - for standard input. Without
-FILE the embedded kernel is lowered. The diffs of a run go to standard output;
+FILE is TileLang source (.py), or IR as TVMScript (.tir) at any stage, or - for
+standard input. Without FILE the embedded kernel is lowered. The diffs of a run go to standard output;
 the records go to a run directory below the trace directory, one for each file
 and each target of --target sm_80,sm_90a.
 
@@ -60,6 +60,7 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 	f.SortFlags = false
 	s.addFlags(f, "mode", "target", "arch", "pipeline", "pass-config", "trace-dir", "codegen-output", "context", "host", "verify-each")
 	f.StringVar(&o.From, "from", "", "go on from the IR that a run recorded before --start-at, and compare")
+	addSourceFlags(f, &o.SourceOptions)
 	f.StringVar(&o.StartAt, "start-at", "", "first pass to run; FILE is the IR as it stands before it")
 	f.StringVar(&o.StopAfter, "stop-after", "", "last pass to run")
 	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")

@@ -39,7 +39,7 @@ func Build(d *Deps, o BuildOptions) error {
 	if len(o.Files) > 0 {
 		file = o.Files[0]
 	}
-	in, err := d.readKernel(file, o.TraceDir)
+	in, err := d.readKernel(file, o.TraceDir, o.SourceOptions)
 	if err != nil {
 		return err
 	}

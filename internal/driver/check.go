@@ -30,7 +30,6 @@ type CheckOptions struct {
 	Expect    string   // folder of NAME.npy or NAME.out.npy
 	Tolerance float64  // relative; negative: by type
 	Unordered []string // buffers compared as sorted lists
-	Set       []string // NAME=VALUE: symbolic sizes and scalars
 	InputSpec []string // NAME=SPEC: how an input is drawn
 	Perf      bool
 	All       bool // go on behind the first bad state
@@ -145,7 +144,7 @@ func Check(ctx context.Context, d *Deps, o CheckOptions) error {
 		file = o.Files[0]
 	}
 	if isKernelFile(file) {
-		states, title, err = d.checkFile(ctx, file, o)
+		states, title, err = d.checkFile(ctx, file, &o)
 	} else {
 		states, title, err = d.checkRun(file, o)
 	}
@@ -160,12 +159,14 @@ func isKernelFile(arg string) bool {
 	return arg == "" || arg == "-" || strings.HasSuffix(arg, ".tir") || strings.HasSuffix(arg, ".py")
 }
 
-// checkFile lowers a kernel and keeps its states.
-func (d *Deps) checkFile(ctx context.Context, file string, o CheckOptions) ([]checkState, string, error) {
-	in, err := d.readKernel(file, o.TraceDir)
+// checkFile lowers a kernel and keeps its states. Settings that the source
+// took for itself are left out of o.Set.
+func (d *Deps) checkFile(ctx context.Context, file string, o *CheckOptions) ([]checkState, string, error) {
+	in, err := d.readKernel(file, o.TraceDir, o.SourceOptions)
 	if err != nil {
 		return nil, "", err
 	}
+	o.Set = in.runtime
 	jobs, err := d.plan(in, o.RunOptions)
 	if err != nil {
 		return nil, "", err
@@ -337,10 +338,15 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 			fmt.Fprint(d.Stdout, "\n", stats)
 		}
 	}
-	if bad >= 0 {
+	if bad >= 0 || !slices.ContainsFunc(verdicts, ran) {
 		return reported(ExitFailed)
 	}
 	return nil
+}
+
+// ran reports a state that was run.
+func ran(v stateVerdict) bool {
+	return v.Verdict != verdictNotRunnable && v.Verdict != verdictUnchanged
 }
 
 func isBad(v string) bool { return v == verdictWrong || v == verdictFinding || v == verdictFailed }
@@ -408,6 +414,10 @@ func (d *Deps) tellVerdicts(title string, states []checkState, verdicts []stateV
 		fmt.Fprintf(w, "%4s  %s\t%s\t%s\n", num, v.Label, v.Verdict, note)
 	}
 	w.Flush()
+	if ran := counts[verdictSame] + counts[verdictRounding]; bad < 0 && ran == 0 {
+		fmt.Fprintf(d.Stdout, "\nno state could be run: %s\n", countsText(counts))
+		return
+	}
 	if bad < 0 {
 		fmt.Fprintf(d.Stdout, "\nno pass changed the result: %s\n", countsText(counts))
 		return

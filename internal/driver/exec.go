@@ -21,7 +21,6 @@ import (
 // ExecOptions are what `exec` was asked for.
 type ExecOptions struct {
 	RunOptions
-	Function  string // of a file with several; "": the only one
 	NVRTC     string // library or folder; "": look in the usual places
 	Device    int
 	Runs      int           // timed runs; 0: none
@@ -29,7 +28,6 @@ type ExecOptions struct {
 	Timeout   time.Duration // of each wait for the GPU
 	Inputs    string        // folder of NAME.npy or NAME.in.npy
 	Expect    string        // folder of NAME.npy or NAME.out.npy
-	Set       []string      // NAME=VALUE: symbolic sizes and scalars
 	InputSpec []string      // NAME=SPEC: how an input is drawn
 	Seed      uint64
 	Tolerance float64  // relative; negative: by type
@@ -113,11 +111,12 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 	if len(o.Files) > 0 {
 		file = o.Files[0]
 	}
-	in, err := d.readKernel(file, o.TraceDir)
+	in, err := d.readKernel(file, o.TraceDir, o.SourceOptions)
 	if err != nil {
 		return nil, err
 	}
-	if err := pickFunction(in, o.Function); err != nil {
+	o.Set = in.runtime
+	if err := pickFunction(in, o.Func); err != nil {
 		return nil, err
 	}
 	jobs, err := d.plan(in, o.RunOptions)

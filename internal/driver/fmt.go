@@ -12,6 +12,7 @@ import (
 
 // FmtOptions are what `fmt` was asked for.
 type FmtOptions struct {
+	SourceOptions
 	Files []string // none or "-": standard input
 	Check bool     // tell which files are not canonical, exit 1
 	Write bool     // rewrite the files
@@ -42,7 +43,7 @@ func (d *Deps) format(path string, o FmtOptions) (same bool, err error) {
 	if o.Write && path == "-" {
 		return false, Usagef("fmt --write needs a file, not standard input")
 	}
-	in, err := d.readKernel(path, DefaultTraceDir)
+	in, err := d.readKernel(path, DefaultTraceDir, o.SourceOptions)
 	if err != nil {
 		return false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script"
+	"lowertrace/internal/tilelang"
 	"lowertrace/internal/trace"
 )
 
@@ -29,6 +30,11 @@ type input struct {
 	src  *ir.Source
 	mod  *ir.IRModule
 	from *resumed // the run it was taken from; nil for a file
+
+	python     bool     // TileLang source
+	runtime    []string // settings of symbolic sizes and scalars
+	passConfig []string // of the source's decorator, KEY=VALUE
+	target     string   // likewise
 }
 
 // place is the input's name and the line its kernel begins on.
@@ -46,7 +52,7 @@ func (in *input) hash() string {
 
 // readKernel reads and parses a kernel file; "" is the embedded kernel and "-"
 // standard input. What is wrong with the text is told on stderr.
-func (d *Deps) readKernel(path, traceDir string) (*input, error) {
+func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, error) {
 	in := &input{name: path}
 	var text string
 	var err error
@@ -69,14 +75,47 @@ func (d *Deps) readKernel(path, traceDir string) (*input, error) {
 	}
 	in.src = ir.NewSource(in.name, text)
 	var diags *diag.List
-	in.mod, diags = script.Parse(in.src, script.Options{})
+	if filepath.Ext(path) == ".py" || tilelang.IsSource(text) {
+		diags = in.evaluate(so)
+	} else {
+		in.mod, diags = script.Parse(in.src, script.Options{})
+		in.runtime = so.Set
+	}
 	if diags.Len() > 0 {
 		d.printDiagnostics(diags)
 	}
 	if in.mod == nil || diags.HasErrors() {
 		return nil, reported(ExitUsage)
 	}
+	if !in.python {
+		if err := pickFunction(in, so.Func); so.Func != "" && err != nil {
+			return nil, err
+		}
+	}
 	return in, nil
+}
+
+// evaluate takes the kernel out of TileLang source.
+func (in *input) evaluate(so SourceOptions) *diag.List {
+	in.python = true
+	opts := tilelang.Options{Func: so.Func}
+	for _, kv := range so.Set {
+		name, value, _ := strings.Cut(kv, "=")
+		opts.Set = append(opts.Set, tilelang.Setting{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	prog, diags := tilelang.Open(in.src, opts)
+	if prog == nil {
+		return diags
+	}
+	in.mod = prog.Module
+	for _, s := range prog.Runtime {
+		in.runtime = append(in.runtime, s.Name+"="+s.Value)
+	}
+	for _, c := range prog.PassConfigs {
+		in.passConfig = append(in.passConfig, c.Key+"="+c.Value)
+	}
+	in.target = prog.Target
+	return diags
 }
 
 func readFile(path string) (string, error) {

@@ -1,7 +1,14 @@
 package driver
 
+// SourceOptions say how a kernel's file is read.
+type SourceOptions struct {
+	Func string   // the kernel, of a file with several; "": the only one
+	Set  []string // NAME=VALUE: arguments, constants, symbolic sizes, scalars
+}
+
 // RunOptions are what `run` was asked for.
 type RunOptions struct {
+	SourceOptions
 	Files          []string // none: the embedded kernel; "-": standard input
 	Mode           Mode
 	Target         string // "": the one bound in the text, else DefaultTarget

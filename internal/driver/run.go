@@ -83,7 +83,7 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 	}
 	var jobs []*job
 	for _, f := range files {
-		in, err := d.readKernelUntil(ctx, f, o.TraceDir)
+		in, err := d.readKernelUntil(ctx, f, o.TraceDir, o.SourceOptions)
 		if err != nil {
 			return err
 		}
@@ -98,9 +98,9 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 
 // readKernelUntil is readKernel, given up on an interrupt: standard input may
 // never end.
-func (d *Deps) readKernelUntil(ctx context.Context, f, traceDir string) (*input, error) {
+func (d *Deps) readKernelUntil(ctx context.Context, f, traceDir string, so SourceOptions) (*input, error) {
 	if f != "-" {
-		return d.readKernel(f, traceDir)
+		return d.readKernel(f, traceDir, so)
 	}
 	type result struct {
 		in  *input
@@ -108,7 +108,7 @@ func (d *Deps) readKernelUntil(ctx context.Context, f, traceDir string) (*input,
 	}
 	done := make(chan result, 1)
 	go func() {
-		in, err := d.readKernel(f, traceDir)
+		in, err := d.readKernel(f, traceDir, so)
 		done <- result{in, err}
 	}()
 	select {
@@ -176,6 +176,12 @@ func (d *Deps) plan(in *input, o RunOptions) ([]*job, error) {
 		return nil, usageName(err)
 	}
 	config := pipeline.Options{}
+	for _, kv := range in.passConfig {
+		// A decorator may name options of passes that another compiler has.
+		if k, v, _ := strings.Cut(kv, "="); config.Set(k, v) != nil {
+			d.notef("%s: pass option %s=%s of the source has no meaning here", in.name, k, v)
+		}
+	}
 	for _, kv := range o.PassConfig {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok {
@@ -197,8 +203,12 @@ func (d *Deps) plan(in *input, o RunOptions) ([]*job, error) {
 		}
 	}
 	bound := boundArch(in.mod)
+	wanted := o.Target
+	if arch := archOf(in.target); arch != "" && !o.TargetFromFlag && bound == "" {
+		wanted = arch
+	}
 	var jobs []*job
-	for _, name := range targetNames(o.Target, bound) {
+	for _, name := range targetNames(wanted, bound) {
 		t, err := cuda.LookupTarget(name)
 		if err != nil {
 			return nil, usageName(err)
@@ -219,6 +229,17 @@ func (d *Deps) plan(in *input, o RunOptions) ([]*job, error) {
 
 func selection(o RunOptions) pipeline.Selection {
 	return pipeline.Selection{StartAt: o.StartAt, StopAfter: o.StopAfter, Skip: o.Skip, Only: o.Only}
+}
+
+// archOf is the architecture in a decorator's target, "cuda -arch=sm_90a" or
+// the bare name; "" if it names none.
+func archOf(target string) string {
+	for _, w := range strings.Fields(target) {
+		if a := strings.TrimPrefix(w, "-arch="); strings.HasPrefix(a, "sm_") {
+			return a
+		}
+	}
+	return ""
 }
 
 func targetNames(flag, bound string) []string {

@@ -181,11 +181,11 @@ func (w *watcher) tell(err error) {
 }
 
 func (w *watcher) once(ctx context.Context) error {
-	in, err := w.d.readKernel(w.file, w.o.TraceDir)
+	in, err := w.d.readKernel(w.file, w.o.TraceDir, w.o.SourceOptions)
 	if err != nil {
 		return err
 	}
-	if err := pickFunction(in, w.o.Function); err != nil {
+	if err := pickFunction(in, w.o.Func); err != nil {
 		return err
 	}
 	jobs, err := w.d.plan(in, w.o.RunOptions)
