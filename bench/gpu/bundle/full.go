@@ -35,7 +35,7 @@ type fullSpec struct {
 		DType string        `json:"dtype"`
 	} `json:"buffers"`
 	Launches []launch.Launch `json:"launches"`
-	Cubin    string          `json:"cubin"`
+	Cubin    string          `json:"cubin"` // empty if the reference cannot compile it
 }
 
 // addFull adds the kernels of full size in o.full: inputs/NAME.tir lowered and
@@ -62,29 +62,12 @@ func addFull(nvrtc *gpu.NVRTC, o options) error {
 		if !o.only.MatchString(s.Name) {
 			continue
 		}
-		c := fullCase{ID: s.Name, Family: s.Family, Meta: s.Meta, Ref: "full/" + s.Name + "/ref"}
-		spec := &launch.Spec{Version: launch.Version, Name: s.Name, ArchLowered: s.ArchLowered, PassConfigs: s.PassConfigs, Cubin: "kernel.cubin",
-			Args: make([]string, len(s.Buffers)), Buffers: map[string]launch.Buffer{}, Launches: s.Launches}
-		for name, b := range s.Buffers {
-			if b.Index < 0 || b.Index >= len(spec.Args) {
-				return fmt.Errorf("%s: buffer %s has index %d", s.Name, name, b.Index)
+		c := fullCase{ID: s.Name, Family: s.Family, Meta: s.Meta}
+		if s.Cubin != "" {
+			c.Ref = "full/" + s.Name + "/ref"
+			if err := s.write(o, filepath.Join(o.out, c.Ref)); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
 			}
-			spec.Args[b.Index] = name
-			spec.Buffers[name] = launch.Buffer{Index: &b.Index, Shape: b.Shape, DType: b.DType, Role: launch.InOut}
-		}
-		if err := spec.Check(); err != nil {
-			return err
-		}
-		js, err := spec.Format()
-		if err != nil {
-			return err
-		}
-		cubin, err := os.ReadFile(filepath.Join(o.full, filepath.FromSlash(s.Cubin)))
-		if err != nil {
-			return err
-		}
-		if err := writeFiles(filepath.Join(o.out, c.Ref), map[string][]byte{"launch.json": js, spec.Cubin: cubin}); err != nil {
-			return err
 		}
 		text, err := os.ReadFile(filepath.Join(o.full, "inputs", s.Name+".tir"))
 		if err != nil {
@@ -92,7 +75,11 @@ func addFull(nvrtc *gpu.NVRTC, o options) error {
 		}
 		dir := "full/" + s.Name + "/ours"
 		target := s.ArchLowered
-		if err := makeCase(nvrtc, s.Name+".tir", string(text), target, o.arch, filepath.Join(o.out, dir)); err != nil {
+		var flags []string
+		if on, _ := s.PassConfigs["tl.enable_fast_math"].(bool); on {
+			flags = append(flags, "--use_fast_math")
+		}
+		if err := makeCase(nvrtc, s.Name+".tir", string(text), target, o.arch, filepath.Join(o.out, dir), flags...); err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
 			list.Failed = append(list.Failed, failure{s.Name, why})
 		} else {
@@ -110,4 +97,29 @@ func addFull(nvrtc *gpu.NVRTC, o options) error {
 		return err
 	}
 	return writeJSON(filepath.Join(root, "full.json"), list)
+}
+
+// write puts the reference's cubin and a launch.json of our form into dir.
+func (s *fullSpec) write(o options, dir string) error {
+	spec := &launch.Spec{Version: launch.Version, Name: s.Name, ArchLowered: s.ArchLowered, PassConfigs: s.PassConfigs, Cubin: "kernel.cubin",
+		Args: make([]string, len(s.Buffers)), Buffers: map[string]launch.Buffer{}, Launches: s.Launches}
+	for name, b := range s.Buffers {
+		if b.Index < 0 || b.Index >= len(spec.Args) {
+			return fmt.Errorf("buffer %s has index %d", name, b.Index)
+		}
+		spec.Args[b.Index] = name
+		spec.Buffers[name] = launch.Buffer{Index: &b.Index, Shape: b.Shape, DType: b.DType, Role: launch.InOut}
+	}
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	js, err := spec.Format()
+	if err != nil {
+		return err
+	}
+	cubin, err := os.ReadFile(filepath.Join(o.full, filepath.FromSlash(s.Cubin)))
+	if err != nil {
+		return err
+	}
+	return writeFiles(dir, map[string][]byte{"launch.json": js, spec.Cubin: cubin})
 }

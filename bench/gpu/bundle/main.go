@@ -90,7 +90,7 @@ func bundle(o options) error {
 	if err := clear(o.out); err != nil {
 		return err
 	}
-	for _, script := range []string{"run.py", "full.py"} {
+	for _, script := range []string{"run.py", "full.py", "batch.sh"} {
 		if err := copyFile(filepath.Join(o.out, script), filepath.Join(root, "bench", "gpu", script)); err != nil {
 			return err
 		}
@@ -205,8 +205,8 @@ func clear(dir string) error {
 	return os.MkdirAll(dir, 0o777)
 }
 
-// makeCase lowers and compiles one kernel into dir.
-func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string) error {
+// makeCase lowers one kernel and compiles it, with further NVRTC options, into dir.
+func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, flags ...string) error {
 	out, err := lower(name, text, target)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string) error {
 	if err != nil {
 		return err
 	}
-	obj, err := nvrtc.Compile(out.Source, gpu.CompileOptions{Arch: arch, Name: "kernel.cu"})
+	obj, err := nvrtc.Compile(out.Source, gpu.CompileOptions{Arch: arch, Name: "kernel.cu", Flags: flags})
 	if err != nil {
 		return err
 	}
