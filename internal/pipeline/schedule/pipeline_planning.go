@@ -420,8 +420,8 @@ func (p *planner) asyncCopy(elems []element, i int) (*ir.Buffer, string) {
 	if c == nil || c.Op.Name != "copy" || len(c.Args) < 2 {
 		return nil, ""
 	}
-	src, _, _ := region(c.Args[0])
-	dst, _, ext := region(c.Args[1])
+	src, _, from := region(c.Args[0])
+	dst, _, to := region(c.Args[1])
 	if src == nil || dst == nil || src.Scope() != "global" || !pipeline.IsShared(dst.Scope()) {
 		return nil, ""
 	}
@@ -431,20 +431,27 @@ func (p *planner) asyncCopy(elems []element, i int) (*ir.Buffer, string) {
 	case src.Type != dst.Type:
 		return dst, "the copy to " + dst.Name + " converts " + src.Type.String() + " to " + dst.Type.String()
 	}
-	// The run of elements that lie together on both sides.
-	run := int64(1)
-	for d := len(ext) - 1; d >= 0; d-- {
-		if n, ok := ir.AsInt(ext[d]); !ok || n != 1 {
-			if ok {
-				run = n
-			}
-			break
-		}
-	}
-	if run*int64(dst.Type.Bits)*int64(dst.Type.Lanes) < 32 {
+	if min(run(src, from), run(dst, to))*int64(dst.Type.Bits)*int64(dst.Type.Lanes) < 32 {
 		return dst, "the copy to " + dst.Name + " has less than 4 contiguous bytes"
 	}
 	return dst, ""
+}
+
+// run is how many elements of a region lie together; extents that are not
+// constant count as 1.
+func run(b *ir.Buffer, ext []ir.Expr) int64 {
+	n := int64(1)
+	for d := len(ext) - 1; d >= 0; d-- {
+		x, ok := ir.AsInt(ext[d])
+		if !ok || n > 1<<32 {
+			break
+		}
+		n *= x
+		if size, ok := ir.AsInt(b.Shape[d]); !ok || size != x {
+			break
+		}
+	}
+	return n
 }
 
 // dependsOn says what a copy needs that other statements of the loop make, ""
