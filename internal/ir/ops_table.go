@@ -19,7 +19,7 @@ var opTable = concat(
 	fixed("tl", DUInt32, Pure, 3, 3, "__fns"),
 	pure("tl", TypeArg0, 1, 1, "fast_rcp", "round_ties_away_from_zero"),
 	pure("tl", TypeArg0, 2, 2, "pow_of_int", "fmul"),
-	ops("tirx", TypeLast, Pure, 2, 2, "large_uint_imm"),
+	fixed("tirx", DUInt64, Pure, 2, 2, "large_uint_imm"),
 	pure("tirx", TypeFirst, 0, 0, "infinity", "max_value", "min_value", "type_annotation"),
 	pure("tirx", TypeFirst, 1, 1, "reinterpret"),
 

@@ -22,6 +22,7 @@ const (
 	fkMacroDone
 	fkPython // a loop over Python values
 	fkExit   // after break or continue
+	fkAssert // after an assertion, to the end of the block
 	fkScope  // another construct that scopes variables
 )
 
@@ -631,6 +632,7 @@ func (b *builder) assert(in *interp, cond ir.Expr, msg value) {
 		text = in.str(msg)
 	}
 	b.add(in, &ir.Assert{Cond: in.checked(cond), Kind: "RuntimeError", Message: []ir.Expr{ir.Str(text)}, Org: b.org})
+	b.push(in, &bframe{kind: fkAssert})
 }
 
 // pythonLoop reports that the innermost loop runs over Python values, so that

@@ -329,10 +329,14 @@ func langCalls(def definer) {
 // commReducer is T.comm_reducer(lambda x, y: ..., [identity]).
 func (in *interp) commReducer(a *args) value {
 	r := &ir.CommReducer{}
+	names := [2]string{"x", "y"}
+	if f, ok := a.v[0].(*function); ok && len(f.params) == 2 {
+		names = [2]string{f.params[0].Name, f.params[1].Name}
+	}
 	var xs, ys []value
 	for _, v := range in.iterate(a.v[1]) {
 		id := in.toExpr(v)
-		x, y := &ir.Var{Name: "x", Type: id.DType()}, &ir.Var{Name: "y", Type: id.DType()}
+		x, y := &ir.Var{Name: names[0], Type: id.DType()}, &ir.Var{Name: names[1], Type: id.DType()}
 		r.Identity = append(r.Identity, id)
 		r.LHS, r.RHS = append(r.LHS, x), append(r.RHS, y)
 		xs, ys = append(xs, x), append(ys, y)

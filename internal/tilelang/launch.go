@@ -101,6 +101,7 @@ type assertCtx struct {
 
 func (c *assertCtx) enter(in *interp, b *builder) value {
 	b.add(in, &ir.Assert{Cond: in.checked(c.cond), Kind: c.kind, Message: c.message, Org: b.org})
+	b.push(in, &bframe{kind: fkAssert})
 	return none
 }
 

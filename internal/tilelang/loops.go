@@ -153,7 +153,7 @@ func (b *builder) stepped(in *interp, l *stepLoop) (*loopSpec, value) {
 	default:
 		trips = in.ceildiv(in.toExpr(in.binaryOp(syntax.Sub, l.stop, l.start)), in.toExpr(step))
 	}
-	spec := in.simpleLoop(ir.I32(0), trips, l.kind, l.annotations)
+	spec := in.rangeLoop(int64(0), trips, l.kind, l.annotations)
 	v := spec.vars[0]
 	v.Name = "_tmp"
 	return spec, in.binaryOp(syntax.Add, l.start, in.binaryOp(syntax.Mul, v, step))
@@ -249,17 +249,16 @@ func (in *interp) nest(extents []ir.Expr, kind ir.ForKind, ann *ir.Dict) *loopSp
 // waves, as TileLang does.
 func (in *interp) persistent(domain []ir.Expr, wave, index, group ir.Expr, stages int64, ann *ir.Dict) *loopSpec {
 	n := len(domain)
-	total := domain[0]
-	for _, d := range domain[1:] {
+	last := domain[n-1]
+	group = in.binary(ir.Min, group, last)
+	grouped := append([]ir.Expr{in.ceildiv(last, group)}, domain[:n-1]...)
+	grouped = append(grouped, group)
+	total := grouped[0]
+	for _, d := range grouped[1:] {
 		total = in.mul(total, d)
 	}
 	waves := in.ceildiv(total, wave)
 	w := &ir.Var{Name: "w", Type: waves.DType()}
-	last := domain[n-1]
-	group = in.binary(ir.Min, group, last)
-	grouped := []ir.Expr{in.binary(ir.Div, last, group)}
-	grouped = append(grouped, domain[:n-1]...)
-	grouped = append(grouped, group)
 	at := in.add(in.mul(w, wave), index)
 	idx := make([]ir.Expr, len(grouped))
 	rem := at
