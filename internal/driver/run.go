@@ -408,7 +408,11 @@ func (j *job) next(run *trace.Run, scriptDir string) string {
 		name = scriptDir // found without --trace-dir
 	}
 	if f := run.Failed(); f != nil {
-		return fmt.Sprintf("lowertrace show %s %d --before", name, f.Index)
+		next := fmt.Sprintf("lowertrace show %s %d --before", name, f.Index)
+		if f.Depth == 0 && !strings.HasSuffix(f.Phase, trace.PhaseCodegen) {
+			next += fmt.Sprintf(" · lowertrace run --from %s --start-at %d", name, f.Index)
+		}
+		return next
 	}
 	next := fmt.Sprintf("lowertrace show %s", name)
 	if old, err := trace.Find(name+"@2", j.opts.TraceDir); err == nil && old != run.Dir {
