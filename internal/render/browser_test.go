@@ -177,11 +177,6 @@ func (p *page) str(js string) string {
 	return s
 }
 
-func (p *page) text(sel string) string {
-	p.t.Helper()
-	return p.str(fmt.Sprintf(`(document.querySelector(%q)||{innerText:"(nothing)"}).innerText`, sel))
-}
-
 // want waits until an expression has a value.
 func (p *page) want(js, value string) {
 	p.t.Helper()

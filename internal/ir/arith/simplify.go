@@ -324,7 +324,7 @@ func (q *query) callAttrs(as []ir.Arg) ([]ir.Arg, bool) {
 
 func (q *query) let(e *ir.Let) ir.Expr {
 	v := q.simplify(e.Value)
-	undo := func() {}
+	var undo func()
 	a := q.a
 	inline := false
 	switch v.(type) {

@@ -91,7 +91,7 @@ func (g *guard) stmt(s ir.Stmt) (ir.Stmt, bool) {
 			return s, true
 		}
 		if call.Op.Name == "ptx_cp_async" {
-			return g.asyncCopy(s, call), true
+			return g.asyncCopy(s), true
 		}
 		t := g.Inside(s)
 		for _, cond := range g.addresses(call) {
@@ -258,9 +258,9 @@ func contains(list []ir.Expr, e ir.Expr) bool {
 
 // asyncCopy gives an asynchronous copy the bounds of its source as predicate.
 // A bound of its destination, which is in shared memory, guards the statement.
-func (g *guard) asyncCopy(s *ir.Evaluate, call *ir.Call) ir.Stmt {
+func (g *guard) asyncCopy(s *ir.Evaluate) ir.Stmt {
 	t := g.Inside(s).(*ir.Evaluate)
-	call = t.Value.(*ir.Call)
+	call := t.Value.(*ir.Call)
 	var pred ir.Expr
 	undo := func() {}
 	if len(call.Args) > 3 {
