@@ -32,7 +32,10 @@ type Frag struct {
 // NewFrag makes a fragment from expressions over the placeholders. A nil index
 // numbers the elements of each thread in row-major order.
 func NewFrag(shape []int64, rep int64, thread, index ir.Expr, min, extent int64) (*Frag, error) {
-	if rep < 1 || product(shape)*rep > MaxPoints {
+	if extent < 1 || extent > MaxThreads {
+		return nil, fmt.Errorf("a fragment over %d threads", extent)
+	}
+	if n := product(shape); rep < 1 || n > MaxPoints || rep > MaxPoints || n*rep > MaxPoints {
 		return nil, fmt.Errorf("a fragment of more than %d points", MaxPoints)
 	}
 	vars, ext := append(Vars(len(shape)), Rep), append(slices.Clone(shape), rep)
@@ -110,7 +113,14 @@ func (f *Frag) number() error {
 	return f.check()
 }
 
+// MaxThreads bounds the threads of a fragment; a block has at most 1024 (CUDA
+// C++ Programming Guide, "Compute Capabilities").
+const MaxThreads = 1 << 12
+
 func (f *Frag) checkThreads() error {
+	if f.Extent < 1 || f.Extent > MaxThreads {
+		return fmt.Errorf("a fragment over %d threads", f.Extent)
+	}
 	for _, t := range f.thread {
 		if t < 0 || t >= f.Extent {
 			return fmt.Errorf("thread %d is outside the %d threads of the fragment", t, f.Extent)
@@ -128,6 +138,9 @@ func (f *Frag) check() error {
 			return fmt.Errorf("register %d", x)
 		}
 		f.Regs = max(f.Regs, x+1)
+	}
+	if f.Regs > MaxPoints || f.Regs*f.Extent > MaxPoints {
+		return fmt.Errorf("%d registers in each of %d threads", f.Regs, f.Extent)
 	}
 	return nil
 }

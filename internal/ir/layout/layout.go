@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -76,12 +77,17 @@ func (m *Map) Apply(indices []ir.Expr) []ir.Expr {
 
 // CheckInjective is an error that names two elements in one place.
 func (m *Map) CheckInjective() error {
-	seen := make(map[int64]int64, len(m.linear))
-	for p, at := range m.linear {
-		if q, dup := seen[at]; dup {
-			return fmt.Errorf("elements %v and %v share a place", m.coords(q), m.coords(int64(p)))
+	order := make([]int64, len(m.linear))
+	for p := range order {
+		order[p] = int64(p)
+	}
+	slices.SortFunc(order, func(p, q int64) int {
+		return cmp.Or(cmp.Compare(m.linear[p], m.linear[q]), cmp.Compare(p, q))
+	})
+	for i := 1; i < len(order); i++ {
+		if p, q := order[i-1], order[i]; m.linear[p] == m.linear[q] {
+			return fmt.Errorf("elements %v and %v share a place", m.coords(p), m.coords(q))
 		}
-		seen[at] = int64(p)
 	}
 	return nil
 }

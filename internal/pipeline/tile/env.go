@@ -1,8 +1,11 @@
 package tile
 
 import (
+	"strings"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/arith"
+	"lowertrace/internal/pipeline"
 )
 
 // known is one thing that holds at a statement: the range of a variable, its
@@ -181,6 +184,24 @@ func (e env) valueOf(v *ir.Var) ir.Expr {
 		}
 	}
 	return nil
+}
+
+// checkThreads is an error for a launch of more threads than a block can have.
+func checkThreads(body ir.Stmt, most int) error {
+	var err error
+	ir.Walk(body, func(s ir.Stmt) bool {
+		a, ok := s.(*ir.AttrStmt)
+		if !ok || a.Key != ir.KeyThreadExtent || err != nil {
+			return err == nil
+		}
+		if iv, ok := a.Node.(*ir.IterVar); ok && strings.HasPrefix(iv.Tag, "threadIdx.") {
+			if n, ok := ir.AttrInt(a.Value); ok && (n < 1 || n > int64(most)) {
+				err = pipeline.Errorf(a.Org, "a block of %d threads along %s: the target has at most %d", n, iv.Tag, most)
+			}
+		}
+		return true
+	})
+	return err
 }
 
 // walkEnv visits every statement with what holds there, parents first. When

@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"fmt"
 	"slices"
 
 	"lowertrace/internal/ir"
@@ -50,6 +51,9 @@ var LayoutInference = &pipeline.Pass{
 func isDevice(f *ir.PrimFunc) bool { return !pipeline.IsHostFunc(f) }
 
 func inferLayouts(ctx *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
+	if err := checkThreads(f.Body, ctx.Target.MaxThreads); err != nil {
+		return nil, err
+	}
 	in := &inferer{ctx: ctx, cache: newCache(), users: map[*ir.Buffer][]int{}, views: map[*ir.Var][]*ir.Buffer{}, fixed: map[*ir.Buffer]bool{}, from: map[*ir.Buffer]ir.Span{}}
 	lay := newLayouts()
 	if err := in.collect(f, lay); err != nil {
@@ -190,6 +194,9 @@ func (in *inferer) userLayouts(s *ir.SBlock, views map[*ir.Var][]*ir.Buffer, lay
 			case *ir.Fragment:
 				min, n := e.bounds()
 				fr, err := layout.FromIR(l, min, n)
+				if err == nil && !fits(b, fr.Shape) {
+					err = fmt.Errorf("it is for a buffer of shape %v", fr.Shape)
+				}
 				if err != nil {
 					return pipeline.Errorf(s.Org, "the layout of %s: %v", b.Name, err)
 				}
@@ -298,6 +305,9 @@ func (in *inferer) step(id int, lv level, lay *layouts, q *queue) error {
 			}
 			continue
 		}
+		if !fits(u.buf, u.frag.Shape) {
+			return pipeline.Errorf(op.stmt.Origin(), "T.%s: the shape of %s does not fit the operator, which needs %v", op.kind, u.buf.Name, u.frag.Shape)
+		}
 		old := lay.frags[u.buf]
 		if old != nil {
 			if old.Equal(u.frag) {
@@ -327,6 +337,12 @@ func (in *inferer) step(id int, lv level, lay *layouts, q *queue) error {
 		}
 	}
 	return nil
+}
+
+// fits reports a buffer of a constant shape.
+func fits(b *ir.Buffer, shape []int64) bool {
+	s, err := layout.ConstShape(b.Shape)
+	return err == nil && slices.Equal(s, shape)
 }
 
 // shareFrag gives the other views of a fragment's registers the layout that

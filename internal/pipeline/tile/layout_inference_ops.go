@@ -140,6 +140,9 @@ func newOp(s ir.Stmt, e env) (*inferOp, error) {
 			*b = r.buf
 			op.use(r.buf)
 		}
+		if err == nil && !sameExprs(op.reducer.Shape, op.result.Shape) {
+			err = fmt.Errorf("%s and %s have different shapes", op.reducer.Name, op.result.Name)
+		}
 	case "reducer_init", "reducer_update":
 		// The updates in parallel loops place a reducer.
 	case "cumsum":

@@ -1,6 +1,8 @@
 package tile
 
 import (
+	"fmt"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/layout"
 	"lowertrace/internal/pipeline"
@@ -59,6 +61,9 @@ type lowerer struct {
 }
 
 func lowerTileOps(ctx *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
+	if err := checkThreads(f.Body, ctx.Target.MaxThreads); err != nil {
+		return nil, err
+	}
 	lw := &lowerer{
 		ctx: ctx, cache: newCache(), lay: newLayouts(), byData: map[*ir.Var][]*ir.Buffer{},
 		remap: map[*ir.Buffer]*ir.Buffer{}, data: map[*ir.Var]*ir.Var{},
@@ -101,12 +106,18 @@ func (lw *lowerer) readLayouts(f *ir.PrimFunc) error {
 			case *ir.Fragment:
 				min, n := e.bounds()
 				var fr *layout.Frag
-				if fr, err = lw.cache.fromIR(l, min, n); err == nil {
+				if fr, err = lw.cache.fromIR(l, min, n); err == nil && !fits(buf, fr.Shape) {
+					err = fmt.Errorf("it is for a buffer of shape %v", fr.Shape)
+				}
+				if err == nil {
 					lw.lay.setFrag(buf, fr)
 				}
 			case *ir.Layout:
 				var mp *layout.Map
-				if mp, err = layout.MapFromIR(l); err == nil {
+				if mp, err = layout.MapFromIR(l); err == nil && !fits(buf, mp.Shape) {
+					err = fmt.Errorf("it is for a buffer of shape %v", mp.Shape)
+				}
+				if err == nil {
 					lw.lay.setMap(buf, mp)
 				}
 			}

@@ -314,6 +314,25 @@ func decodeGemm(c *ir.Call) (gemmArgs, error) {
 	g.transA, g.transB = ints[0] != 0, ints[1] != 0
 	g.m, g.n, g.k, g.policy = ints[2], ints[3], ints[4], layout.WarpPolicy(ints[5])
 	g.clear = c.Args[9]
+	shapes := [3][2]int64{{g.m, g.k}, {g.k, g.n}, {g.m, g.n}}
+	if g.transA {
+		shapes[0] = [2]int64{g.k, g.m}
+	}
+	if g.transB {
+		shapes[1] = [2]int64{g.n, g.k}
+	}
+	for i, r := range []region{g.a, g.b, g.c} {
+		ext, ok := r.constExtents()
+		k := len(ext) - 2
+		if !ok || k < 0 || ext[k] != shapes[i][0] || ext[k+1] != shapes[i][1] {
+			return g, fmt.Errorf("operand %s of a %dx%dx%d product must be a region of %dx%d elements", r.buf.Name, g.m, g.n, g.k, shapes[i][0], shapes[i][1])
+		}
+		for _, x := range ext[:k] {
+			if x != 1 {
+				return g, fmt.Errorf("operand %s is a region of more than one matrix", r.buf.Name)
+			}
+		}
+	}
 	if g.a.buf.Type != g.b.buf.Type && !(g.a.buf.Type.IsFloat8() && g.b.buf.Type.IsFloat8()) {
 		return g, fmt.Errorf("a product of %s and %s", g.a.buf.Type, g.b.buf.Type)
 	}
