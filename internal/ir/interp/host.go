@@ -264,7 +264,7 @@ func (r *run) bindParams(p *program, w *warp, in *inputs) {
 		b := p.fn.BufferOf(v)
 		switch {
 		case b != nil:
-			name, ptr := r.array(in, b.Type, p.fn.Org, b.Name, v.Name, strings.TrimSuffix(v.Name, "_handle"), b.Data.Name)
+			name, ptr := r.array(in, b.Type, p.fn.Org, strings.TrimSuffix(v.Name, "_handle"), b.Name, v.Name, b.Data.Name)
 			w.U[s.at] = ptr
 			r.bindSizes(p, w, in, v, name, ptr)
 		case v.Type.IsHandle():

@@ -36,7 +36,7 @@ type InputOptions struct {
 }
 
 // Inputs draws inputs for a module, the same ones for the same module and
-// options: floats are normal, integers -8 to 8 (unsigned: 0 to 16), integers
+// options, under the names of its parameters: floats are normal, integers -8 to 8 (unsigned: 0 to 16), integers
 // that index a buffer lie in that buffer's bounds. Arrays that are only written
 // are zeros and noted as unwritten. The module's functions must state the shapes
 // of their buffers; behind the packed call convention they do not.
@@ -93,7 +93,7 @@ func (d *drawer) function() error {
 			d.scalar(p)
 			continue
 		}
-		if err := d.array(b); err != nil {
+		if err := d.array(strings.TrimSuffix(p.Name, "_handle"), b); err != nil {
 			return err
 		}
 	}
@@ -276,8 +276,10 @@ func (d *drawer) scalar(p *ir.Var) {
 	}
 }
 
-func (d *drawer) array(b *ir.Buffer) error {
-	if d.a.Arrays[b.Name] != nil {
+// array draws the array of a parameter. Its name is the parameter's, without
+// the _handle that the text adds: the buffer's may be numbered.
+func (d *drawer) array(name string, b *ir.Buffer) error {
+	if d.a.Arrays[name] != nil {
 		return nil
 	}
 	var shape []int
@@ -285,7 +287,7 @@ func (d *drawer) array(b *ir.Buffer) error {
 	for _, e := range b.Shape {
 		k, ok := d.size(e)
 		if !ok || k < 0 || n*max(k, 1) > maxInputElements {
-			return &Error{d.f.Org, fmt.Sprintf("array %s has no size, or one beyond %d elements", b.Name, maxInputElements)}
+			return &Error{d.f.Org, fmt.Sprintf("array %s has no size, or one beyond %d elements", name, maxInputElements)}
 		}
 		n *= k
 		shape = append(shape, int(k))
@@ -299,37 +301,37 @@ func (d *drawer) array(b *ir.Buffer) error {
 		}
 		k, ok := d.size(b.Strides[i])
 		if !ok {
-			return &Error{d.f.Org, fmt.Sprintf("array %s has no plain strides", b.Name)}
+			return &Error{d.f.Org, fmt.Sprintf("array %s has no plain strides", name)}
 		}
 		strides[i] = k
 		dense = dense && k == want
 		want = k * int64(shape[i])
 	}
 	if !dense {
-		d.a.Strides[b.Name] = strides
+		d.a.Strides[name] = strides
 	}
-	if g := d.o.Given[b.Name]; g != nil {
+	if g := d.o.Given[name]; g != nil {
 		if !slices.Equal(g.Shape, shape) {
-			return &Error{d.f.Org, fmt.Sprintf("the array given for %s has shape %v, it needs %v", b.Name, g.Shape, shape)}
+			return &Error{d.f.Org, fmt.Sprintf("the array given for %s has shape %v, it needs %v", name, g.Shape, shape)}
 		}
-		d.a.Arrays[b.Name] = g
+		d.a.Arrays[name] = g
 		return nil
 	}
 	arr, err := npy.New(arrayType(b.Type), shape...)
 	if err != nil {
-		return &Error{d.f.Org, fmt.Sprintf("array %s: %v", b.Name, err)}
+		return &Error{d.f.Org, fmt.Sprintf("array %s: %v", name, err)}
 	}
-	spec := strings.Replace(d.o.Specs[b.Name], ":", " ", 1)
+	spec := strings.Replace(d.o.Specs[name], ":", " ", 1)
 	if spec == "" && d.wrote[b.Data] && !d.read[b.Data] {
-		d.a.Arrays[b.Name] = arr
-		d.a.Unwritten[b.Name] = true
+		d.a.Arrays[name] = arr
+		d.a.Unwritten[name] = true
 		return nil
 	}
-	gen, err := d.generator(b, spec)
+	gen, err := d.generator(name, b, spec)
 	if err != nil {
 		return err
 	}
-	rnd := rand.New(rand.NewPCG(d.o.Seed, seedOf(b.Name)))
+	rnd := rand.New(rand.NewPCG(d.o.Seed, seedOf(name)))
 	t := b.Type.Scalar()
 	for i := range arr.Len() {
 		x := gen(rnd)
@@ -339,7 +341,7 @@ func (d *drawer) array(b *ir.Buffer) error {
 			arr.SetUint(i, uint64(ir.WrapInt(t, int64(x))))
 		}
 	}
-	d.a.Arrays[b.Name] = arr
+	d.a.Arrays[name] = arr
 	return nil
 }
 
@@ -371,10 +373,10 @@ func arrayType(t ir.DType) npy.DType {
 	return npy.DType("i" + strconv.Itoa(n))
 }
 
-func (d *drawer) generator(b *ir.Buffer, spec string) (func(*rand.Rand) float64, error) {
+func (d *drawer) generator(name string, b *ir.Buffer, spec string) (func(*rand.Rand) float64, error) {
 	kind, arg, _ := strings.Cut(spec, " ")
 	bad := func() (func(*rand.Rand) float64, error) {
-		return nil, &Error{d.f.Org, fmt.Sprintf("unknown way to draw %s: %q (normal, zeros, uniform LO..HI, uniform_int LO..HI, const X, bernoulli P)", b.Name, spec)}
+		return nil, &Error{d.f.Org, fmt.Sprintf("unknown way to draw %s: %q (normal, zeros, uniform LO..HI, uniform_int LO..HI, const X, bernoulli P)", name, spec)}
 	}
 	limits := func() (lo, hi float64, ok bool) {
 		l, h, found := strings.Cut(arg, "..")

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/num"
 )
 
 // tileOp compiles a tile operator.
@@ -230,7 +231,10 @@ func (el *elem) put(b []byte, x vecAny, i int64) {
 }
 
 // tileGemm compiles T.gemm(A, B, C, transA, transB, M, N, K, policy, clear, ...):
-// C (+)= A B, summed in float64 and rounded once to C's type.
+// C (+)= A B, in steps of the depth of one matrix instruction (256 bits of an
+// operand): each step's products are summed in float64, added to C and rounded
+// to C's type, as the instructions do that the operator becomes. float32
+// operands go through the tensor cores as tf32.
 func (c *comp) tileGemm(e *ir.Call) stmtFn {
 	a, b, acc := c.region(e.Args[0]), c.region(e.Args[1]), c.region(e.Args[2])
 	ta, tb := ir.IsConst(e.Args[3], 1), ir.IsConst(e.Args[4], 1)
@@ -243,6 +247,8 @@ func (c *comp) tileGemm(e *ir.Call) stmtFn {
 		dim[i] = int(n)
 	}
 	m, n, k := dim[0], dim[1], dim[2]
+	chunk := max(256/int(a.el.t.Bits), 1)
+	tf32 := a.el.k == kF32
 	clr := c.uniI(c.expr(e.Args[9]))
 	if a.el.fl != b.el.fl {
 		c.fail("a gemm of %s and %s", a.el.t, b.el.t)
@@ -266,20 +272,33 @@ func (c *comp) tileGemm(e *ir.Call) stmtFn {
 		if tb {
 			y = transposeF(y, n, k)
 		}
+		if tf32 {
+			truncateTF32(x)
+			truncateTF32(y)
+		}
+		sum := make([]float64, n)
 		for i := range m {
 			row := out[i*n : i*n+n]
-			for d := range k {
-				f := x[i*k+d]
-				yr := y[d*n : d*n+n]
-				for j, g := range yr {
-					row[j] += f * g
+			for first := 0; first < k; first += chunk {
+				clear(sum)
+				for d := first; d < min(first+chunk, k); d++ {
+					f := x[i*k+d]
+					yr := y[d*n : d*n+n]
+					for j, g := range yr {
+						sum[j] += f * g
+					}
+				}
+				for j, s := range sum {
+					row[j] += s
+				}
+				if acc.el.fl {
+					roundVec(acc.el.t, row)
 				}
 			}
 		}
 		w.countFlops(2 * m * n * k)
 		var d vecAny
 		if acc.el.fl {
-			roundVec(acc.el.t, out)
 			d.f = out
 		} else {
 			d.i = make([]int64, len(out))
@@ -300,6 +319,12 @@ func floats(x vecAny) []float64 {
 		f[i] = float64(n)
 	}
 	return f
+}
+
+func truncateTF32(x []float64) {
+	for i, f := range x {
+		x[i] = float64(num.TF32Truncate(float32(f)))
+	}
 }
 
 // transposeF turns r rows of k into k rows of r.
