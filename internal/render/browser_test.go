@@ -1,12 +1,18 @@
 package render
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -692,15 +698,63 @@ func TestBrowserScreenshots(t *testing.T) {
 			for name, hash := range map[string]string{"pass": "#pass=20", "follow": "#pass=22&follow=a_s", "codegen": "#pass=84&side=b&line=52"} {
 				p.open(hash)
 				p.do(chromedp.Sleep(150 * time.Millisecond))
-				png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+				shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 				if err != nil {
 					t.Fatal(err)
 				}
 				out := filepath.Join(dir, fmt.Sprintf("report-%s-%s-%d.png", name, theme, size.w))
-				if err := os.WriteFile(out, png, 0o666); err != nil {
+				if err := os.WriteFile(out, shrink(t, shot), 0o666); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
+}
+
+// shotColors is the palette of a screenshot: flat areas and the edges of letters.
+const shotColors = 64
+
+// shrink stores a screenshot with its commonest colors alone, at a quarter of the size.
+func shrink(t *testing.T, file []byte) []byte {
+	t.Helper()
+	img, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := img.Bounds()
+	count := map[color.RGBA]int{}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			count[color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)]++
+		}
+	}
+	colors := make([]color.RGBA, 0, len(count))
+	for c := range count {
+		colors = append(colors, c)
+	}
+	slices.SortFunc(colors, func(a, b color.RGBA) int {
+		return cmp.Or(count[b]-count[a], cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
+	var pal color.Palette
+	for _, c := range colors[:min(len(colors), shotColors)] {
+		pal = append(pal, c)
+	}
+	small := image.NewPaletted(b, pal)
+	index := map[color.RGBA]uint8{}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			c := color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)
+			i, ok := index[c]
+			if !ok {
+				i = uint8(pal.Index(c))
+				index[c] = i
+			}
+			small.SetColorIndex(x, y, i)
+		}
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, small); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
