@@ -276,10 +276,10 @@ func (c *comparer) conflict(a, b *access) bool {
 				return true
 			}
 		}
-		uniform = append(uniform, r)
+		uniform = append(uniform, onePeriod(r, ia, ib, a.guards, b.guards))
 	}
 	// A uniform variable that only one access mentions takes all values there.
-	ra, rb := a.ranged, b.ranged
+	ra, rb := periods(a.ranged, ia, a.guards), periods(b.ranged, ib, b.guards)
 	both := uniform[:0]
 	for _, r := range uniform {
 		switch inA, inB := mentions(a, ia, r.v), mentions(b, ib, r.v); {
@@ -544,6 +544,24 @@ func periodOf(v *ir.Var, a, b ir.Expr, ga, gb []ir.Expr) (rangedVar, bool) {
 	}
 	// Past the first period nothing is negative that would not be later.
 	return rangedVar{v, period, period}, true
+}
+
+// onePeriod shortens the range of a variable to one period, where that shows
+// everything.
+func onePeriod(r rangedVar, a, b ir.Expr, ga, gb []ir.Expr) rangedVar {
+	if p, ok := periodOf(r.v, a, b, ga, gb); ok && p.extent < r.extent {
+		r.extent = p.extent
+	}
+	return r
+}
+
+// periods is onePeriod for the variables that range within one access.
+func periods(list []rangedVar, index ir.Expr, guards []ir.Expr) []rangedVar {
+	out := make([]rangedVar, len(list))
+	for i, r := range list {
+		out[i] = onePeriod(r, index, index, guards, nil)
+	}
+	return out
 }
 
 // linearIn reports sums and differences in which v has integer coefficients.
