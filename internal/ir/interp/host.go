@@ -93,11 +93,11 @@ type inputs struct {
 	mems  map[string]*mem
 	ptrs  map[string]int64
 	types map[string]ir.DType
-	used  []string
+	sizes map[*ir.Var]int64 // symbolic sizes
 }
 
 func (r *run) main(args Args) (*Result, error) {
-	in := &inputs{args: args, mems: map[string]*mem{}, ptrs: map[string]int64{}, types: map[string]ir.DType{}}
+	in := &inputs{args: args, mems: map[string]*mem{}, ptrs: map[string]int64{}, types: map[string]ir.DType{}, sizes: map[*ir.Var]int64{}}
 	r.stage()
 	var entries []*ir.PrimFunc
 	if r.opt.Entry != "" {
@@ -303,9 +303,20 @@ func (r *run) bindSizes(p *program, w *warp, in *inputs, v *ir.Var, name string,
 		w.U[pb.data.at] = ptr
 		a := in.args.Arrays[name]
 		strides := stridesOf(a.Shape, in.args.Strides[name])
+		if len(a.Shape) != len(pb.shape) {
+			panic(&Error{p.fn.Org, fmt.Sprintf("the array for %s has %d dimensions, it needs %d", name, len(a.Shape), len(pb.shape))})
+		}
 		for d, s := range pb.shape {
-			if s != nil && d < len(a.Shape) {
-				w.U[s.at] = int64(a.Shape[d])
+			want, known := ir.AsInt(pb.b.Buffer.Shape[d])
+			if s != nil {
+				if want, known = in.sizes[s.v]; !known {
+					want, known = int64(a.Shape[d]), true
+					in.sizes[s.v] = want
+				}
+				w.U[s.at] = want
+			}
+			if known && want != int64(a.Shape[d]) {
+				panic(&Error{p.fn.Org, fmt.Sprintf("dimension %d of the array for %s is %d, it needs %d", d, name, a.Shape[d], want)})
 			}
 		}
 		for d, s := range pb.strides {

@@ -128,14 +128,12 @@ func TestLimits(t *testing.T) {
 		{"time", forever, "interrupted", interp.Options{}, 50 * time.Millisecond},
 		{"threads", strings.Replace(forever, `"threadIdx.x", 128`, `"threadIdx.x", 4096`, 1), "a block of 4096 threads (at most 1024)", interp.Options{}, time.Minute},
 		{"blocks", strings.Replace(forever, `"blockIdx.x", 1)`, `"blockIdx.x", 100000000)`, 1), "blockIdx.x has extent 100000000", interp.Options{}, time.Minute},
-		{"array", strings.Replace(forever, "A_handle: T.handle", "Q_handle: T.handle", 1), "", interp.Options{}, time.Minute},
+		{"shape", strings.Replace(forever, "A_handle, (128,)", "A_handle, (64,)", 1), "dimension 0 of the array for A is 128, it needs 64", interp.Options{}, time.Minute},
+		{"rank", strings.Replace(strings.Replace(forever, "A_handle, (128,), strides=(1,)", "A_handle, (8, 16), strides=(16, 1)", 1), "A[tx]", "A[tx // 16, tx % 16]", 1), "the array for A has 1 dimensions, it needs 2", interp.Options{}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mod, err := script.ParseString("k.tir", c.text)
 			if err != nil {
-				if c.want == "" {
-					return
-				}
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
@@ -150,5 +148,33 @@ func TestLimits(t *testing.T) {
 	delete(a.Arrays, "A")
 	if _, err := interp.Run(context.Background(), script.MustParse(kernelText("1", "Out[tx] = A[tx]")), a, interp.Options{}); err == nil || !strings.Contains(err.Error(), `no array for parameter "A"`) {
 		t.Errorf("missing array: %v", err)
+	}
+}
+
+// TestPrint collects what the kernel debug_print prints: its tile of 128 numbers
+// for each block, and the block's number.
+func TestPrint(t *testing.T) {
+	k := corpus.Lookup("debug_print")
+	for _, s := range statesOf("debug_print", "sm_80") {
+		if !quick[s.pass] {
+			continue
+		}
+		var lines []string
+		_, err := interp.Run(context.Background(), s.module(t), corpusArgs(t, &k), interp.Options{Sync: s.sync, Bounds: s.bounds, Workers: 1, Print: func(l string) { lines = append(lines, l) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tile, number := 0, 0
+		for _, l := range lines {
+			switch {
+			case strings.Contains(l, "s["):
+				tile++
+			case strings.Contains(l, "bx "):
+				number++
+			}
+		}
+		if tile == 0 || tile%128 != 0 || number == 0 || !strings.HasPrefix(lines[0], "block (0, 0, 0) thread (0, 0, 0): ") {
+			t.Errorf("%s: %d lines of the tile, %d of the number, first %q", s.path, tile, number, lines[0])
+		}
 	}
 }
