@@ -6,6 +6,10 @@ import (
 	"lowertrace/internal/ir"
 )
 
+// MaxStatements bounds the statements of a pipelined loop: each is compared with
+// each other.
+const MaxStatements = 256
+
 // element is one statement of a pipelined loop's body: what a stage and a place
 // in the order belong to.
 type element struct {
@@ -21,6 +25,12 @@ type element struct {
 func split(body ir.Stmt) ([]element, error) {
 	if b, ok := body.(*ir.SBlock); ok && len(b.IterVars) == 0 && len(b.AllocBuffers) == 0 && len(b.MatchBuffers) == 0 && b.Predicate == nil && b.Init == nil && b.Annotations.Len() == 0 {
 		body = b.Body
+	}
+	if holdsPipeline(body) {
+		return nil, fmt.Errorf("it holds a pipelined loop")
+	}
+	if n := len(ir.Stmts(body)); n > MaxStatements {
+		return nil, fmt.Errorf("its body has %d statements, more than %d", n, MaxStatements)
 	}
 	var out []element
 	var defs []ir.Stmt
@@ -157,8 +167,14 @@ func ownGroups(body ir.Stmt) bool {
 		}
 		return !found
 	})
+	return found
+}
+
+// holdsPipeline reports a planned loop among the statements of another.
+func holdsPipeline(body ir.Stmt) bool {
+	found := false
 	ir.Walk(body, func(s ir.Stmt) bool {
-		if f, ok := s.(*ir.For); ok && f.Annotations.Get(keyAsyncStages) != nil {
+		if f, ok := s.(*ir.For); ok && f.Annotations.Get(keyStage) != nil {
 			found = true
 		}
 		return !found

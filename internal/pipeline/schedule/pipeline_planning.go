@@ -271,7 +271,7 @@ func byOrder(order []int64) []int {
 // autoPlan finds what can be loaded ahead; nil when nothing can.
 func (p *planner) autoPlan(s *ir.For, elems []element, n int64) *plan {
 	if ownGroups(s.Body) {
-		p.ctx.Remark(s.Org, "not pipelined: the loop commits or waits for asynchronous copies itself, or holds a pipelined loop")
+		p.ctx.Remark(s.Org, "not pipelined: the loop commits or waits for asynchronous copies itself")
 		return nil
 	}
 	ahead := map[int]*ir.Buffer{}
