@@ -96,6 +96,7 @@ type execAnswer struct {
 	written   map[string][]bool // what the interpreted blocks wrote; nil: all blocks were
 	blocks    int               // about as many of total were interpreted; 0: all, or none
 	total     int
+	work      work
 }
 
 // newExecution settles everything before a kernel is lowered: what is missing
@@ -276,7 +277,9 @@ func (x *execution) prepare(spec *launch.Spec) error {
 		}
 	}
 	mod := x.job.in.mod
-	renameArrays(mod, opts.Given)
+	for buffer, handle := range handleNames(mod) {
+		bothNames(opts.Given, buffer, handle)
+	}
 	for name, v := range sizesOf(mod, opts.Given) {
 		if _, ok := set[name]; !ok {
 			set[name] = v
@@ -287,15 +290,22 @@ func (x *execution) prepare(spec *launch.Spec) error {
 		return Usagef("inputs: %v", err)
 	}
 	poison(args)
-	for buffer, handle := range handleNames(mod) {
-		if a := args.Arrays[buffer]; a != nil && args.Arrays[handle] == nil {
-			args.Arrays[handle] = a
-			args.Strides[handle] = args.Strides[buffer]
-			args.Unwritten[handle] = args.Unwritten[buffer]
-		}
+	for buffer, handle := range handleNames(mod) { // both names serve
+		bothNames(args.Arrays, buffer, handle)
+		bothNames(args.Strides, buffer, handle)
+		bothNames(args.Unwritten, buffer, handle)
 	}
 	x.args = &args
 	return nil
+}
+
+// bothNames makes what a map has under one of two names known under both.
+func bothNames[V any](m map[string]V, a, b string) {
+	if v, ok := m[a]; ok {
+		m[b] = v
+	} else if v, ok := m[b]; ok {
+		m[a] = v
+	}
 }
 
 // Budgets of the interpreter as judge: with more work than this, sampled
@@ -310,7 +320,7 @@ func (x *execution) expect(ctx context.Context, spec *launch.Spec, dev *deviceAr
 	if x.answer != nil {
 		return nil
 	}
-	a := &execAnswer{unordered: map[string]bool{}, types: map[string]ir.DType{}}
+	a := &execAnswer{unordered: map[string]bool{}, types: map[string]ir.DType{}, work: w}
 	for _, n := range x.o.Unordered {
 		if _, ok := spec.Buffers[n]; !ok {
 			return Usagef("--unordered %s: %s has no such buffer%s", n, spec.Name, DidYouMean(n, spec.Args))
@@ -327,6 +337,9 @@ func (x *execution) expect(ctx context.Context, spec *launch.Spec, dev *deviceAr
 		all, err := readArrays(x.o.Expect, ".out.npy", ".npy")
 		if err != nil {
 			return err
+		}
+		for buffer, handle := range handleNames(x.job.in.mod) {
+			bothNames(all, buffer, handle)
 		}
 		a.arrays = map[string]*npy.Array{}
 		for _, n := range writtenArgs(spec) {
@@ -353,28 +366,19 @@ func (x *execution) expect(ctx context.Context, spec *launch.Spec, dev *deviceAr
 	case err != nil:
 		return Failf("the interpreter gives no answer to compare with (--expect DIR does): %v", err)
 	}
-	a.arrays = map[string]*npy.Array{}
-	names := handleNames(x.job.in.mod)
-	for n, arr := range res.Outputs {
-		if h := names[n]; h != "" {
-			n = h
-		}
-		if slices.Contains(writtenArgs(spec), n) {
-			a.arrays[n] = arr
-		}
-	}
+	a.arrays = res.Outputs
 	if res.Written == nil {
 		a.blocks, a.total = 0, 0
 	} else {
-		a.written = map[string][]bool{}
-		for n, w := range res.Written {
-			a.written[n] = w
-			a.written[names[n]] = w
-		}
+		a.written = res.Written
 	}
 	for _, n := range res.Atomic {
 		a.unordered[n] = true
-		a.unordered[names[n]] = true
+	}
+	for buffer, handle := range handleNames(x.job.in.mod) {
+		bothNames(a.arrays, buffer, handle)
+		bothNames(a.written, buffer, handle)
+		bothNames(a.unordered, buffer, handle)
 	}
 	x.answer = a
 	return nil
@@ -501,6 +505,9 @@ func (x *execution) tolerance(t ir.DType) *float64 {
 	own := interp.Tolerance(t)
 	if own <= 0 { // integers exactly, narrow floats by their steps
 		return nil
+	}
+	if w := x.answer.work; w.Tensor > 0 && (w.TensorType == "float32" || w.TensorType == "tfloat32") {
+		own = max(own, interp.Tolerance(ir.DFloat16)) // tensor cores take as many bits of them
 	}
 	for _, f := range x.job.in.mod.Funcs {
 		widen := func(b *ir.Buffer) {

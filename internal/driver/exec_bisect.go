@@ -247,6 +247,9 @@ func (x *execution) interpretLowered(ctx context.Context, optional []string, cul
 	if err != nil {
 		return err.Error(), "the interpreter cannot run what it leads to"
 	}
+	for buffer, handle := range handleNames(x.job.in.mod) {
+		bothNames(res.Outputs, buffer, handle)
+	}
 	for name, want := range x.answer.arrays {
 		got := res.Outputs[name]
 		if got == nil {

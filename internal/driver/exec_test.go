@@ -86,9 +86,21 @@ func interpretDevice(ctx context.Context, text string, spec *launch.Spec, a *dev
 		return nil, err
 	}
 	names := handleNames(mod)
-	outer := func(n string) string {
-		if h := names[n]; h != "" {
-			return h
+	for buffer, handle := range names {
+		bothNames(args.Arrays, buffer, handle)
+		bothNames(args.Strides, buffer, handle)
+	}
+	outer := func(n string) string { // the description's name of either
+		if _, ok := spec.Buffers[n]; ok {
+			return n
+		}
+		for buffer, handle := range names {
+			if n == handle {
+				return buffer
+			}
+			if n == buffer {
+				return handle
+			}
 		}
 		return n
 	}
