@@ -134,7 +134,9 @@ func (c *comp) cpAsync(e *ir.Call) stmtFn {
 func (w *warp) accessAsync(m *mem, mask uint32, n int64, st *site) uint32 {
 	init := m.init
 	m.init = nil
+	w.asyncWrite = true
 	ok := w.access(m, mask, n, accWrite, st)
+	w.asyncWrite = false
 	m.init = init
 	return ok
 }

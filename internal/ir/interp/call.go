@@ -550,9 +550,11 @@ func (c *comp) voidCall(e *ir.Call) stmtFn {
 	case "cluster_wait":
 		st := c.site("")
 		return func(w *warp) { w.yield(event{kind: evCluster, st: st, mask: w.mask}) }
-	case "pdl_sync", "pdl_trigger", "fence_proxy_async", "ptx_fence_barrier_init", "set_max_nreg", "no_set_max_nreg",
+	case "pdl_sync", "pdl_trigger", "ptx_fence_barrier_init", "set_max_nreg", "no_set_max_nreg",
 		"prefetch_tma_descriptor", "warpgroup_fence_operand":
 		return nop
+	case "fence_proxy_async":
+		return func(w *warp) { w.fence() }
 	case "ret":
 		return func(w *warp) { w.returnThread() }
 	case "thread_return":

@@ -129,6 +129,8 @@ func TestFindings(t *testing.T) {
 		{"wait for too few groups", "1", interp.AsyncRace,
 			"s = T.alloc_buffer((512,), scope=\"shared\")\nif tx < 32:\n    T.ptx_cp_async(T.address_of(s[tx * 4]), T.address_of(A[tx * 4]), 4)\n    T.ptx_commit_group()\n    T.ptx_wait_group(1)\n    Out[tx] = s[tx * 4] # here",
 			"s = T.alloc_buffer((512,), scope=\"shared\")\nif tx < 32:\n    T.ptx_cp_async(T.address_of(s[tx * 4]), T.address_of(A[tx * 4]), 4)\n    T.ptx_commit_group()\n    T.ptx_commit_group()\n    T.ptx_wait_group(1)\n    Out[tx] = s[tx * 4]", ""},
+		{"bulk store without a proxy fence", "1", interp.ProxyFence,
+			bulkBody("", " # here"), bulkBody("T.fence_proxy_async()\n", ""), "without a fence.proxy.async"},
 		{"device assertion", "1", interp.AssertFailed,
 			"T.device_assert(N[tx] < 100) # here",
 			"T.device_assert(N[tx] < 128)", "assertion failed"},
@@ -168,6 +170,12 @@ func TestFindings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bulkBody writes shared memory and stores it in bulk.
+func bulkBody(fence, mark string) string {
+	return "s = T.alloc_buffer((128,), scope=\"shared\")\ns[tx] = A[tx]\n" + fence + "T.tvm_storage_sync(\"shared\")\nif tx == 0:\n" +
+		"    T.tma_store(T.address_of(Out[0]), T.address_of(s[0]), 512, 0, 0)" + mark + "\n    T.tma_store_arrive()\n    T.tma_store_wait(0, T.bool(True))"
 }
 
 func mmaBody(call string) string {

@@ -147,13 +147,14 @@ type warp struct {
 	leader  bool
 
 	// Asynchronous copies of this warp's threads not yet waited for.
-	async    asyncState
-	wg       wgmmaState
-	bulk     [][]bulkStore // groups of stores to global memory under way
-	bulkOpen []bulkStore
-	maps     map[int]int64 // tensor maps made in the kernel, by place
-	suspects []suspect     // writes that may turn out to race
-	vc       []uint32      // happens-before clock, one entry per warp of the block
+	async      asyncState
+	asyncWrite bool // the access under way is made by a copy
+	wg         wgmmaState
+	bulk       [][]bulkStore // groups of stores to global memory under way
+	bulkOpen   []bulkStore
+	maps       map[int]int64 // tensor maps made in the kernel, by place
+	suspects   []suspect     // writes that may turn out to race
+	vc         []uint32      // happens-before clock, one entry per warp of the block
 }
 
 // abort unwinds a warp whose run was stopped.

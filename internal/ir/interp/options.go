@@ -160,6 +160,7 @@ const (
 	SharedRace   Kind = "shared-race"
 	GlobalRace   Kind = "global-race"
 	AsyncRace    Kind = "async-race"
+	ProxyFence   Kind = "missing-proxy-fence"
 	BarrierSplit Kind = "partial-barrier"
 	Deadlock     Kind = "deadlock"
 	Misaligned   Kind = "misaligned"

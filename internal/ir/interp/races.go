@@ -14,6 +14,11 @@ import (
 // Lanes of one warp are taken to run in lockstep, and a write that leaves memory
 // as it was is not reported.
 
+// The second half of a clock says, for each warp, up to where its writes are known
+// to have been followed by a fence.proxy.async: what threads write by ordinary
+// means, wgmma and bulk copies see only beyond such a fence (PTX ISA, "Async
+// proxy").
+
 // shadow remembers the last write and the last reads of each cell of a shared
 // allocation.
 type shadow struct {
@@ -29,7 +34,10 @@ type lastWrite struct {
 	warp   int16
 	lane   int8
 	atomic bool
-	st     *site
+	// async: by an asynchronous copy. Those of cp.async count too: the
+	// multistage pipelines of the field feed wgmma with them without a fence.
+	async bool
+	st    *site
 }
 
 func newShadow(size int64, gran, warps int) *shadow {
@@ -100,16 +108,32 @@ func (w *warp) settle() {
 func (w *warp) checkRaces(m *mem, mask uint32, n int64, kind accessKind, st *site) {
 	for t := mask; t != 0; t &= t - 1 {
 		l := bits.TrailingZeros32(t)
-		w.touchCells(m, w.offs[l], n, kind, st, l)
+		w.touchBy(m, w.offs[l], n, kind, st, l, w.asyncWrite)
 	}
 }
 
-// touchShared is checkRaces for a range that no single lane accesses.
-func (w *warp) touchShared(m *mem, at, n int64, kind accessKind, st *site) {
-	w.touchCells(m, at, n, kind, st, firstLane(w.full))
+// asyncRead is checkRaces for a read by a matrix instruction.
+func (w *warp) asyncRead(m *mem, at, n int64, st *site) {
+	w.touchBy(m, at, n, accRead, st, firstLane(w.full), true)
+}
+
+// fence is fence.proxy.async: what happened before is seen by the async proxy.
+func (w *warp) fence() {
+	if !w.b.races {
+		return
+	}
+	n := len(w.b.warps)
+	for u := range n {
+		w.vc[n+u] = max(w.vc[n+u], w.vc[u])
+	}
+	w.tick()
 }
 
 func (w *warp) touchCells(m *mem, at, n int64, kind accessKind, st *site, lane int) {
+	w.touchBy(m, at, n, kind, st, lane, false)
+}
+
+func (w *warp) touchBy(m *mem, at, n int64, kind accessKind, st *site, lane int, async bool) {
 	s := m.shadow
 	me := int16(w.id)
 	now := w.vc[w.id]
@@ -117,6 +141,13 @@ func (w *warp) touchCells(m *mem, at, n int64, kind accessKind, st *site, lane i
 		lw := &s.write[c]
 		if lw.clock != 0 && lw.warp != me && lw.clock > w.vc[lw.warp] && !(lw.atomic && kind == accAtomic) {
 			w.race(m, at, n, kind, st, lane, lw.st, int(lw.warp)*lanes+int(lw.lane), "wrote")
+		}
+		if async && kind == accRead && lw.clock != 0 && !lw.async && lw.clock > w.vc[len(w.b.warps)+int(lw.warp)] {
+			where := ""
+			if lw.st != nil && lw.st.span.IsValid() {
+				where = " (line " + itoa(lw.st.span.Line()) + ")"
+			}
+			w.find(ProxyFence, st, lane, "the asynchronous proxy reads %s %q, which was written%s without a fence.proxy.async since", m.scope, st.name, where)
 		}
 		if kind == accRead {
 			s.reads[c*int64(s.warps)+int64(me)] = now
@@ -129,7 +160,7 @@ func (w *warp) touchCells(m *mem, at, n int64, kind accessKind, st *site, lane i
 				break
 			}
 		}
-		*lw = lastWrite{now, me, int8(lane), kind == accAtomic, st}
+		*lw = lastWrite{now, me, int8(lane), kind == accAtomic, async, st}
 	}
 }
 
@@ -188,7 +219,7 @@ func (w *warp) landed(a asyncCopy) {
 	}
 	s := a.m.shadow
 	for c := a.at >> s.shift; c <= (a.at+int64(len(a.data))-1)>>s.shift; c++ {
-		s.write[c] = lastWrite{w.vc[w.id], int16(w.id), a.lane, false, a.st}
+		s.write[c] = lastWrite{w.vc[w.id], int16(w.id), a.lane, false, true, a.st}
 	}
 }
 
@@ -215,7 +246,7 @@ func (w *warp) checkCopies(list []asyncCopy) {
 			w.checkPending(a.m, a.at, int64(len(a.data)), accWrite, a.st, int(a.lane))
 		}
 		if a.m.shadow != nil {
-			w.touchCells(a.m, a.at, int64(len(a.data)), accWrite, a.st, int(a.lane))
+			w.touchBy(a.m, a.at, int64(len(a.data)), accWrite, a.st, int(a.lane), true)
 			// The bytes change later: nothing can excuse a race.
 			for _, s := range w.suspects {
 				w.r.col.add(s.f, s.name, w.b.linear)
@@ -228,7 +259,7 @@ func (w *warp) checkCopies(list []asyncCopy) {
 // bulkRead records the reads of a bulk store.
 func (w *warp) bulkRead(m *mem, at, n int64, st *site) {
 	if m.shadow != nil && at >= 0 && n > 0 && at+n <= int64(len(m.data)) {
-		w.touchCells(m, at, n, accRead, st, firstLane(w.mask))
+		w.touchBy(m, at, n, accRead, st, firstLane(w.mask), true)
 	}
 }
 

@@ -98,7 +98,7 @@ func newBlock(r *run, l *launch, idx [3]int, linear int, host *warp) *block {
 			w.thread[1][k] = int64(t / l.dim[3] % l.dim[4])
 			w.thread[2][k] = int64(t / (l.dim[3] * l.dim[4]))
 		}
-		w.vc = make([]uint32, nw)
+		w.vc = make([]uint32, 2*nw)
 		w.vc[i] = 1
 		l.bindAxes(w)
 		b.warps = append(b.warps, w)

@@ -337,7 +337,7 @@ func (w *warp) smem(x *matrix, el *elem, i, k int64, st *site) (float64, bool) {
 		w.find(Unwritten, st, -1, "a matrix instruction reads %q at byte %d, never written", m.name, o)
 	}
 	if m.shadow != nil {
-		w.touchShared(m, o, x.size, accRead, st)
+		w.asyncRead(m, o, x.size, st)
 	}
 	if el.fl {
 		return el.getF(m.data[o:], 0), true
