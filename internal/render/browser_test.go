@@ -652,9 +652,9 @@ func TestBrowserContrast(t *testing.T) {
 	p.dark(false)
 }
 
-// BenchmarkReportOpens measures from navigation until the page is ready for its reader.
-func BenchmarkReportOpens200x2000(b *testing.B) {
-	p := openPage(b, report(b, bigRun(200, 2000, 100)), 1600, 1000)
+// benchmarkOpens measures from navigation until the page is ready for its reader.
+func benchmarkOpens(b *testing.B, file []byte) {
+	p := openPage(b, file, 1600, 1000)
 	total := 0.0
 	for b.Loop() {
 		p.open("")
@@ -663,6 +663,18 @@ func BenchmarkReportOpens200x2000(b *testing.B) {
 		total += ms
 	}
 	b.ReportMetric(total/float64(b.N), "ms-to-ready")
+}
+
+func BenchmarkReportOpensGEMM(b *testing.B) {
+	benchmarkOpens(b, report(b, openCorpus(b, "gemm_f16/sm_80")))
+}
+
+func BenchmarkReportOpens200x2000(b *testing.B) {
+	benchmarkOpens(b, report(b, bigRun(200, 2000, 100)))
+}
+
+func BenchmarkReportOpens1000x20000(b *testing.B) {
+	benchmarkOpens(b, report(b, bigRun(1000, 20000, 40)))
 }
 
 func TestBrowserLarge(t *testing.T) {

@@ -441,6 +441,24 @@ func BenchmarkReportSoftmax(b *testing.B) {
 	}
 }
 
+func BenchmarkReportGEMM(b *testing.B) {
+	run := openCorpus(b, "gemm_f16/sm_80")
+	for b.Loop() {
+		var w countingWriter
+		WriteReport(&w, run)
+		b.ReportMetric(float64(w.bytes), "bytes")
+	}
+}
+
+func BenchmarkReport1000x20000(b *testing.B) {
+	run := bigRun(1000, 20000, 40)
+	for b.Loop() {
+		var w countingWriter
+		WriteReport(&w, run)
+		b.ReportMetric(float64(w.bytes), "bytes")
+	}
+}
+
 func BenchmarkReport200x2000(b *testing.B) {
 	run := bigRun(200, 2000, 100)
 	for b.Loop() {
