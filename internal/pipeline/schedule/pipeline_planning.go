@@ -45,7 +45,8 @@ const MaxStages = 64
 // one of num_stages copies. All are one commit group, in front of the other
 // statements or behind them, whichever suits the length of a round. With a
 // single stage there is no second copy: the loads for the next iteration stand
-// behind the last use of their tile, each a group of its own. Lists given by the
+// behind the last use of their tile, each a group of its own. There are fewer
+// stages where their copies find no room in shared memory. Lists given by the
 // user (order, stage) are kept, and only the asynchronous copies found.
 //
 // Invariant: statements do not move; InjectSoftwarePipeline does that. A loop,
@@ -59,7 +60,7 @@ var PipelinePlanning = &pipeline.Pass{
 	Doc:          "decide which statements of a pipelined loop run ahead of the others",
 	Precondition: "The launch is materialized and tile operators are not lowered yet.",
 	Effect: "A serial loop with num_stages gets software_pipeline_stage and software_pipeline_order, an entry for each statement: copies to shared memory are stage 0, their users stage num_stages-1 (1 for a single stage). " +
-		"The asynchronous copies and their commit groups are listed. Lists of the user (tl_pipeline_order, tl_pipeline_stage) are kept. Copies that cp.async cannot do stay with their users, with a remark.",
+		"The asynchronous copies and their commit groups are listed. Lists of the user (tl_pipeline_order, tl_pipeline_stage) are kept. Copies that cp.async cannot do stay with their users, and stages whose tiles find no room in shared memory are left out, with a remark.",
 	Before: "for k in T.serial(n, annotations={\"num_stages\": 3}):\n    T.copy(A[k], s)\n    T.gemm(s, ...)",
 	After:  "for k in T.serial(n, annotations={\"software_pipeline_order\": [0, 1], \"software_pipeline_stage\": [0, 2], ...}):\n    T.copy(A[k], s)\n    T.gemm(s, ...)",
 	Run:    pipeline.BodyPass(isKernel, planPipelines),
@@ -92,6 +93,7 @@ type planner struct {
 
 // plan is what becomes of a loop's statements.
 type plan struct {
+	stages       int64 // num_stages, as far as the copies fit
 	stage, order []int64
 	group        []int64 // -1: not an asynchronous copy
 	waitFirst    bool
@@ -137,7 +139,7 @@ func (p *planner) loop(s *ir.For) ir.Stmt {
 		}
 	}
 	t := *s
-	t.Annotations = pl.annotate(s.Annotations, timed, n)
+	t.Annotations = pl.annotate(s.Annotations, timed)
 	return &t
 }
 
@@ -149,7 +151,7 @@ func (p *planner) fail(org ir.Span, format string, args ...any) {
 
 // annotate replaces the user's annotations by the plan's, in the order of their
 // names.
-func (pl *plan) annotate(d *ir.Dict, timed bool, n int64) *ir.Dict {
+func (pl *plan) annotate(d *ir.Dict, timed bool) *ir.Dict {
 	async := make([]int64, len(pl.group))
 	var asyncStages []int64
 	for i, g := range pl.group {
@@ -170,7 +172,7 @@ func (pl *plan) annotate(d *ir.Dict, timed bool, n int64) *ir.Dict {
 		d = d.With(keyWaitFirst, ir.I32(1))
 	}
 	if timed {
-		d = d.With(keyPipelined, ir.I32(n))
+		d = d.With(keyPipelined, ir.I32(pl.stages))
 	}
 	return d
 }
@@ -200,7 +202,8 @@ func ints(a ir.Attr) ([]int64, bool) {
 
 // userPlan completes the lists of the user; nil after an error.
 func (p *planner) userPlan(s *ir.For, elems []element, order, stageOf ir.Attr) *plan {
-	pl := &plan{group: make([]int64, len(elems))}
+	n, _ := ir.AttrInt(s.Annotations.Get(keyNumStages))
+	pl := &plan{stages: n, group: make([]int64, len(elems))}
 	var ok1, ok2 bool
 	pl.order, ok1 = ints(order)
 	pl.stage, ok2 = ints(stageOf)
@@ -305,7 +308,8 @@ func (p *planner) autoPlan(s *ir.For, elems []element, n int64) *plan {
 		p.ctx.Remark(s.Org, "not pipelined: nothing is copied from global to shared memory that could be loaded ahead")
 		return nil
 	}
-	pl := &plan{stage: make([]int64, len(elems)), order: make([]int64, len(elems)), group: make([]int64, len(elems))}
+	n = p.fit(s, ahead, n)
+	pl := &plan{stages: n, stage: make([]int64, len(elems)), order: make([]int64, len(elems)), group: make([]int64, len(elems))}
 	next := int64(0)
 	place := func(i int) {
 		pl.order[i] = next
@@ -346,6 +350,64 @@ func (p *planner) autoPlan(s *ir.For, elems []element, n int64) *plan {
 		load()
 	}
 	return pl
+}
+
+// fit is the number of copies, n at most, that find room in the target's shared
+// memory beside the other shared buffers in use: those of the outermost loop
+// around, throughout which they stay allocated.
+func (p *planner) fit(s *ir.For, ahead map[int]*ir.Buffer, n int64) int64 {
+	limit := int64(p.ctx.Target.Features.SharedPerBlock)
+	loaded := map[*ir.Var]bool{}
+	for _, b := range ahead {
+		loaded[b.Data] = true
+	}
+	acc := accessesOf(outermost(p.mem.body, s))
+	var once, each int64
+	for v, b := range p.mem.alloc {
+		if !acc.touches(v) || !pipeline.IsShared(b.Scope()) {
+			continue
+		}
+		bytes := int64(b.Type.Bytes())
+		for _, x := range b.Shape {
+			if k, ok := ir.AsInt(x); ok && k > 0 && bytes <= limit {
+				bytes *= k
+			}
+		}
+		if loaded[v] {
+			each += bytes
+		} else {
+			once += bytes
+		}
+	}
+	fits := n
+	for fits > 1 && once+fits*each > limit {
+		fits--
+	}
+	if fits < n {
+		p.ctx.Remark(s.Org, "%d instead of %d stages: the tiles of a stage take %d bytes, and %s has %d bytes of shared memory for a block", fits, n, each, p.ctx.Target.Arch, limit)
+	}
+	return fits
+}
+
+// outermost is the outermost loop around a loop, itself if there is none.
+func outermost(body ir.Stmt, loop *ir.For) ir.Stmt {
+	var out ir.Stmt = loop
+	ir.Walk(body, func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.For:
+			if contains(s, loop) {
+				out = s
+			}
+			return false
+		case *ir.While:
+			if contains(s.Body, loop) {
+				out = s
+			}
+			return false
+		}
+		return true
+	})
+	return out
 }
 
 // Which order is best depends on how long a round is compared with the time a
