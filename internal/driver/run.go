@@ -458,9 +458,17 @@ func passConfig(config pipeline.Options) []trace.Option {
 	return out
 }
 
-// selectionOptions are the flags that choose passes, those that were given.
+// selectionOptions are the flags that choose the kernel, its sizes and the
+// passes, those that were given.
 func selectionOptions(o RunOptions) []trace.Option {
 	var out []trace.Option
+	for _, kv := range o.Set {
+		name, value, _ := strings.Cut(kv, "=")
+		out = append(out, trace.Option{Name: "set " + strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	if o.Func != "" {
+		out = append(out, trace.Option{Name: "func", Value: o.Func})
+	}
 	for _, p := range []trace.Option{{Name: "start-at", Value: o.StartAt}, {Name: "stop-after", Value: o.StopAfter},
 		{Name: "skip", Value: strings.Join(o.Skip, ",")}, {Name: "only", Value: strings.Join(o.Only, ",")}} {
 		if p.Value != "" {
