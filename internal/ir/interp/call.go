@@ -575,7 +575,7 @@ func (c *comp) voidCall(e *ir.Call) stmtFn {
 		return func(w *warp) {
 			if bad := w.mask &^ maskOf(cond(w)); bad != 0 {
 				w.find(AssertFailed, st, firstLane(bad), "%s", msg)
-				panic(&Error{st.span, msg})
+				panic(&Error{Span: st.span, Msg: msg})
 			}
 		}
 	case "ptx_mma":

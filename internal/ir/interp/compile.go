@@ -106,7 +106,7 @@ type comp struct {
 }
 
 func (c *comp) fail(format string, args ...any) {
-	panic(&Error{c.span, fmt.Sprintf(format, args...)})
+	panic(&Error{Span: c.span, Msg: fmt.Sprintf(format, args...)})
 }
 
 func (c *comp) cannot(format string, args ...any) {
@@ -539,7 +539,7 @@ func (c *comp) loop(s *ir.For) stmtFn {
 		return c.orderedExprs(func(w *warp) {
 			x, n, st := loF(w), extF(w), stF(w)
 			if st <= 0 {
-				panic(&Error{span, fmt.Sprintf("loop with step %d", st)})
+				panic(&Error{Span: span, Msg: fmt.Sprintf("loop with step %d", st)})
 			}
 			saved := w.mask
 			outerOff := w.off
@@ -709,7 +709,7 @@ func (c *comp) assert(s *ir.Assert) stmtFn {
 			return
 		}
 		if host {
-			panic(&Error{st.span, "assertion failed: " + msg})
+			panic(&Error{Span: st.span, Msg: "assertion failed: " + msg})
 		}
 		w.find(AssertFailed, st, firstLane(bad), "assertion failed: %s", msg)
 	}

@@ -153,7 +153,7 @@ func (c *comp) allReduce(e *ir.Call, params []string, args []ir.Expr) val {
 				continue
 			}
 			if ws == nil {
-				panic(&Error{st.span, "a reduction over several warps without a workspace"})
+				panic(&Error{Span: st.span, Msg: "a reduction over several warps without a workspace"})
 			}
 			id := 0
 			if barrier != 0 {

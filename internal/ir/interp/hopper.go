@@ -114,7 +114,7 @@ func (c *comp) tensorMapOf(args []ir.Expr, im2col bool) func(*warp) *tensorMap {
 		}
 		t, msg := parseMap(a, im2col)
 		if t == nil {
-			panic(&Error{st.span, msg})
+			panic(&Error{Span: st.span, Msg: msg})
 		}
 		return t
 	}
@@ -129,7 +129,7 @@ func (c *comp) packedTensorMap(name string, args []ir.Expr) stmtFn {
 	return func(w *warp) {
 		s, ok := w.object(slot(w)).(*tensorMapSlot)
 		if !ok {
-			panic(&Error{st.span, "a tensor map is written to something else"})
+			panic(&Error{Span: st.span, Msg: "a tensor map is written to something else"})
 		}
 		s.t = make(w)
 	}
@@ -474,7 +474,7 @@ func (c *comp) tileIm2col(e *ir.Call) stmtFn {
 		w.mask = 1
 		d := dst.view(w, 0)
 		if d == nil || len(d.ext) != 2 {
-			panic(&Error{dst.st.span, "im2col into something that is no matrix"})
+			panic(&Error{Span: dst.st.span, Msg: "im2col into something that is no matrix"})
 		}
 		var shape [4]int64
 		for i := range shape {
@@ -482,7 +482,7 @@ func (c *comp) tileIm2col(e *ir.Call) stmtFn {
 		}
 		kernel, stride, dil, pad := ns[2](w), ns[3](w), ns[4](w), ns[5](w)
 		if kernel < 1 || stride < 1 || dil < 1 {
-			panic(&Error{dst.st.span, "im2col with a kernel, stride or dilation below 1"})
+			panic(&Error{Span: dst.st.span, Msg: "im2col with a kernel, stride or dilation below 1"})
 		}
 		oh := (shape[1]+2*pad-dil*(kernel-1)-1)/stride + 1
 		ow := (shape[2]+2*pad-dil*(kernel-1)-1)/stride + 1

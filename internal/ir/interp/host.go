@@ -13,20 +13,35 @@ import (
 )
 
 // Run executes a module on the given inputs. The error is an *Error, or a
-// *NotRunnable when the state cannot be run at all.
+// *NotRunnable when the state cannot be run at all. A program that fails, by a
+// deadlock or an assertion for instance, gives a Result too, which holds the
+// findings up to then and no outputs.
 func Run(ctx context.Context, mod *ir.IRModule, args Args, opts Options) (*Result, error) {
 	opts.fill()
 	res, err := runOnce(ctx, mod, args, opts)
-	if err != nil || opts.Workers == 1 {
-		return res, err
+	if opts.Workers > 1 && ctx.Err() == nil && orderMatters(res, err) {
+		opts.Workers = 1
+		return runOnce(ctx, mod, args, opts)
+	}
+	return res, err
+}
+
+// orderMatters reports an outcome that may depend on the order of blocks: blocks
+// that race, and a failure, before which others may have got further or less
+// far.
+func orderMatters(res *Result, err error) bool {
+	if e, ok := err.(*Error); ok {
+		return !e.limit
+	}
+	if res == nil {
+		return false
 	}
 	for _, f := range res.Findings {
-		if f.Kind == GlobalRace { // the answer depends on the order of blocks: settle on one
-			opts.Workers = 1
-			return runOnce(ctx, mod, args, opts)
+		if f.Kind == GlobalRace {
+			return true
 		}
 	}
-	return res, nil
+	return false
 }
 
 func runOnce(ctx context.Context, mod *ir.IRModule, args Args, opts Options) (res *Result, err error) {
@@ -38,7 +53,7 @@ func runOnce(ctx context.Context, mod *ir.IRModule, args Args, opts Options) (re
 	defer func() {
 		if e := recover(); e != nil {
 			res, err = nil, r.asError(e)
-			if _, ok := err.(*NotRunnable); !ok && len(r.col.m) > 0 {
+			if x, ok := err.(*Error); ok && !x.limit && len(r.col.m) > 0 {
 				res = &Result{Findings: r.col.list()}
 			}
 		}
@@ -238,7 +253,7 @@ func (r *run) array(in *inputs, t ir.DType, span ir.Span, names ...string) (stri
 		}
 		m, err := toMem(n, a, t, in.args.Strides[n])
 		if err != nil {
-			panic(&Error{span, err.Error()})
+			panic(&Error{Span: span, Msg: err.Error()})
 		}
 		r.reserve(int64(len(m.data)), span)
 		if in.args.Unwritten[n] && r.opt.Findings {
@@ -254,7 +269,7 @@ func (r *run) array(in *inputs, t ir.DType, span ir.Span, names ...string) (stri
 		}
 		return n, in.ptrs[n]
 	}
-	panic(&Error{span, fmt.Sprintf("no array for parameter %q", names[0])})
+	panic(&Error{Span: span, Msg: fmt.Sprintf("no array for parameter %q", names[0])})
 }
 
 // bindParams gives a function's parameters the run's inputs by name.
@@ -280,7 +295,7 @@ func (r *run) bindParams(p *program, w *warp, in *inputs) {
 		default:
 			x, ok := in.args.Scalars[v.Name]
 			if !ok {
-				panic(&Error{p.fn.Org, fmt.Sprintf("no value for parameter %q", v.Name)})
+				panic(&Error{Span: p.fn.Org, Msg: fmt.Sprintf("no value for parameter %q", v.Name)})
 			}
 			setScalar(w, s, x)
 		}
@@ -304,7 +319,7 @@ func (r *run) bindSizes(p *program, w *warp, in *inputs, v *ir.Var, name string,
 		a := in.args.Arrays[name]
 		strides := stridesOf(a.Shape, in.args.Strides[name])
 		if len(a.Shape) != len(pb.shape) {
-			panic(&Error{p.fn.Org, fmt.Sprintf("the array for %s has %d dimensions, it needs %d", name, len(a.Shape), len(pb.shape))})
+			panic(&Error{Span: p.fn.Org, Msg: fmt.Sprintf("the array for %s has %d dimensions, it needs %d", name, len(a.Shape), len(pb.shape))})
 		}
 		for d, s := range pb.shape {
 			want, known := ir.AsInt(pb.b.Buffer.Shape[d])
@@ -316,7 +331,7 @@ func (r *run) bindSizes(p *program, w *warp, in *inputs, v *ir.Var, name string,
 				w.U[s.at] = want
 			}
 			if known && want != int64(a.Shape[d]) {
-				panic(&Error{p.fn.Org, fmt.Sprintf("dimension %d of the array for %s is %d, it needs %d", d, name, a.Shape[d], want)})
+				panic(&Error{Span: p.fn.Org, Msg: fmt.Sprintf("dimension %d of the array for %s is %d, it needs %d", d, name, a.Shape[d], want)})
 			}
 		}
 		for d, s := range pb.strides {
@@ -541,7 +556,7 @@ func checkDims(f *ir.PrimFunc, k *warp, p *program, dims []int64, span ir.Span) 
 	for i, n := range names {
 		tag, _ := ir.AttrString(n)
 		if want, ok := ir.AttrInt(stated.Get(tag)); ok && i < len(dims) && dims[i] != want {
-			panic(&Error{span, fmt.Sprintf("%s is launched with %s = %d, it is made for %d", f.Name, tag, dims[i], want)})
+			panic(&Error{Span: span, Msg: fmt.Sprintf("%s is launched with %s = %d, it is made for %d", f.Name, tag, dims[i], want)})
 		}
 	}
 }

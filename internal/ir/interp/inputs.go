@@ -287,7 +287,7 @@ func (d *drawer) array(name string, b *ir.Buffer) error {
 	for _, e := range b.Shape {
 		k, ok := d.size(e)
 		if !ok || k < 0 || n*max(k, 1) > maxInputElements {
-			return &Error{d.f.Org, fmt.Sprintf("array %s has no size, or one beyond %d elements", name, maxInputElements)}
+			return &Error{Span: d.f.Org, Msg: fmt.Sprintf("array %s has no size, or one beyond %d elements", name, maxInputElements)}
 		}
 		n *= k
 		shape = append(shape, int(k))
@@ -301,7 +301,7 @@ func (d *drawer) array(name string, b *ir.Buffer) error {
 		}
 		k, ok := d.size(b.Strides[i])
 		if !ok {
-			return &Error{d.f.Org, fmt.Sprintf("array %s has no plain strides", name)}
+			return &Error{Span: d.f.Org, Msg: fmt.Sprintf("array %s has no plain strides", name)}
 		}
 		strides[i] = k
 		dense = dense && k == want
@@ -312,14 +312,14 @@ func (d *drawer) array(name string, b *ir.Buffer) error {
 	}
 	if g := d.o.Given[name]; g != nil {
 		if !slices.Equal(g.Shape, shape) {
-			return &Error{d.f.Org, fmt.Sprintf("the array given for %s has shape %v, it needs %v", name, g.Shape, shape)}
+			return &Error{Span: d.f.Org, Msg: fmt.Sprintf("the array given for %s has shape %v, it needs %v", name, g.Shape, shape)}
 		}
 		d.a.Arrays[name] = g
 		return nil
 	}
 	arr, err := npy.New(arrayType(b.Type), shape...)
 	if err != nil {
-		return &Error{d.f.Org, fmt.Sprintf("array %s: %v", name, err)}
+		return &Error{Span: d.f.Org, Msg: fmt.Sprintf("array %s: %v", name, err)}
 	}
 	spec := strings.Replace(d.o.Specs[name], ":", " ", 1)
 	if spec == "" && d.wrote[b.Data] && !d.read[b.Data] {
@@ -376,7 +376,7 @@ func arrayType(t ir.DType) npy.DType {
 func (d *drawer) generator(name string, b *ir.Buffer, spec string) (func(*rand.Rand) float64, error) {
 	kind, arg, _ := strings.Cut(spec, " ")
 	bad := func() (func(*rand.Rand) float64, error) {
-		return nil, &Error{d.f.Org, fmt.Sprintf("unknown way to draw %s: %q (normal, zeros, uniform LO..HI, uniform_int LO..HI, const X, bernoulli P)", name, spec)}
+		return nil, &Error{Span: d.f.Org, Msg: fmt.Sprintf("unknown way to draw %s: %q (normal, zeros, uniform LO..HI, uniform_int LO..HI, const X, bernoulli P)", name, spec)}
 	}
 	limits := func() (lo, hi float64, ok bool) {
 		l, h, found := strings.Cut(arg, "..")

@@ -218,7 +218,7 @@ func (c *comp) sizeOf(b *ir.Buffer) func(*warp) int64 {
 		for _, f := range fs {
 			k := f(w)
 			if k < 0 || k > DefaultMaxMemory || n*k > DefaultMaxMemory {
-				panic(&Error{span, fmt.Sprintf("buffer %s takes more than %d bytes", name, DefaultMaxMemory)})
+				panic(&Error{Span: span, Msg: fmt.Sprintf("buffer %s takes more than %d bytes", name, DefaultMaxMemory)})
 			}
 			n *= k
 		}
@@ -275,17 +275,17 @@ func (r *run) launch(l *launch, host *warp) {
 			n = int64(l.dim[a])
 		}
 		if n < 0 || n > MaxBlocks {
-			panic(&Error{l.span, fmt.Sprintf("%s has extent %d", axisTags[a], n)})
+			panic(&Error{Span: l.span, Msg: fmt.Sprintf("%s has extent %d", axisTags[a], n)})
 		}
 		l.dim[a] = int(n)
 	}
 	threads := l.dim[3] * l.dim[4] * l.dim[5]
 	if threads < 1 || threads > MaxThreads {
-		panic(&Error{l.span, fmt.Sprintf("a block of %d threads (at most %d)", threads, MaxThreads)})
+		panic(&Error{Span: l.span, Msg: fmt.Sprintf("a block of %d threads (at most %d)", threads, MaxThreads)})
 	}
 	blocks := l.dim[0] * l.dim[1] * l.dim[2]
 	if blocks > MaxBlocks {
-		panic(&Error{l.span, fmt.Sprintf("a grid of %d blocks (at most %d)", blocks, MaxBlocks)})
+		panic(&Error{Span: l.span, Msg: fmt.Sprintf("a grid of %d blocks (at most %d)", blocks, MaxBlocks)})
 	}
 	bytes := int64(0)
 	for i := range l.shared {
@@ -429,7 +429,7 @@ func (r *run) runGangs(l *launch, gangs [][]int, host *warp, workers int) {
 	}
 	wg.Wait()
 	if err := r.ctx.Err(); err != nil {
-		panic(&Error{l.span, "interrupted: " + err.Error()})
+		panic(&Error{l.span, "interrupted: " + err.Error(), true})
 	}
 	for _, e := range errs {
 		if e != nil {

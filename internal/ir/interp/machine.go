@@ -94,7 +94,7 @@ type run struct {
 
 func (r *run) reserve(n int64, span ir.Span) {
 	if u := atomic.AddInt64(&r.used, n); u > r.opt.MaxMemory && n > 0 {
-		panic(&Error{span, fmt.Sprintf("buffers take more than the limit of %d bytes", r.opt.MaxMemory)})
+		panic(&Error{span, fmt.Sprintf("buffers take more than the limit of %d bytes", r.opt.MaxMemory), true})
 	}
 }
 
@@ -163,13 +163,13 @@ type abort struct{}
 func (w *warp) step(span ir.Span) {
 	w.steps++
 	if w.steps > w.r.opt.MaxSteps {
-		panic(&Error{span, fmt.Sprintf("more than %d statements executed by one warp", w.r.opt.MaxSteps)})
+		panic(&Error{span, fmt.Sprintf("more than %d statements executed by one warp", w.r.opt.MaxSteps), true})
 	}
 	if w.steps&1023 == 0 && w.r.stop.Load() {
 		panic(abort{})
 	}
 	if w.steps&0xffff == 0 && w.r.ctx.Err() != nil {
-		panic(&Error{span, "interrupted: " + w.r.ctx.Err().Error()})
+		panic(&Error{span, "interrupted: " + w.r.ctx.Err().Error(), true})
 	}
 }
 

@@ -241,7 +241,7 @@ func (c *comp) barrierCopy(e *ir.Call, src, dst *region, bar ir.Attr) stmtFn {
 			return
 		}
 		if s.n != d.n {
-			panic(&Error{dst.st.span, "a copy between regions of different sizes"})
+			panic(&Error{Span: dst.st.span, Msg: "a copy between regions of different sizes"})
 		}
 		m := ref(w)
 		n := d.n * int64(dst.el.size)

@@ -102,6 +102,9 @@ func (o *Options) fill() {
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
+	if o.Print != nil {
+		o.Workers = 1 // lines come in the order of blocks
+	}
 }
 
 // Result is what a run gave.
@@ -124,8 +127,9 @@ type Result struct {
 // Error is a failure of a run: the program did something no device would go on
 // from, or a limit was reached.
 type Error struct {
-	Span ir.Span
-	Msg  string
+	Span  ir.Span
+	Msg   string
+	limit bool // a limit was reached, not the program at fault
 }
 
 func (e *Error) Error() string {

@@ -103,7 +103,7 @@ func (r *run) bindPacked(p *program, w *warp, in *inputs) {
 		if !isArray || in.args.Arrays[base] == nil && in.args.Arrays[reSuffix.ReplaceAllString(base, "")] == nil {
 			x, ok := in.args.Scalars[name]
 			if !ok {
-				panic(&Error{p.fn.Org, fmt.Sprintf("no value for parameter %q", name)})
+				panic(&Error{Span: p.fn.Org, Msg: fmt.Sprintf("no value for parameter %q", name)})
 			}
 			pa.args = append(pa.args, r.packedScalar(p.fn, name, x))
 			continue
@@ -196,7 +196,7 @@ func (c *comp) structGet(e *ir.Call) val {
 		case *packedArgs:
 			i := idx(w)
 			if i < 0 || i >= int64(len(o.args)) {
-				panic(&Error{st.span, fmt.Sprintf("argument %d of %d", i, len(o.args))})
+				panic(&Error{Span: st.span, Msg: fmt.Sprintf("argument %d of %d", i, len(o.args))})
 			}
 			a := o.args[i]
 			switch kind {
@@ -234,7 +234,7 @@ func (c *comp) structGet(e *ir.Call) val {
 				return deviceCUDA, 0
 			}
 		}
-		panic(&Error{st.span, fmt.Sprintf("tvm_struct_get of field %d of something without it", kind)})
+		panic(&Error{Span: st.span, Msg: fmt.Sprintf("tvm_struct_get of field %d of something without it", kind)})
 	}
 	if fl {
 		return val{t: e.Type, uni: true, uf: func(w *warp) float64 { _, f := get(w); return f }}

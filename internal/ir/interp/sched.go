@@ -125,7 +125,7 @@ func newBlock(r *run, l *launch, idx [3]int, linear int, host *warp) *block {
 // yield gives up control until the scheduler resumes the warp.
 func (w *warp) yield(e event) {
 	if w.b == nil {
-		panic(&Error{e.st.span, "a host function synchronises threads"})
+		panic(&Error{Span: e.st.span, Msg: "a host function synchronises threads"})
 	}
 	if len(w.b.warps) == 1 && (e.kind == evStep || e.kind == evCollective) {
 		w.leader = true
@@ -424,7 +424,7 @@ func (g *gang) deadlock() {
 		w := b.warps[groups[0].warps[0]]
 		w.find(Deadlock, groups[0].st, 0, "%s", strings.Join(parts, "; "))
 		b.r.stop.Store(true)
-		panic(&Error{groups[0].st.span, "deadlock: " + strings.Join(parts, "; ")})
+		panic(&Error{Span: groups[0].st.span, Msg: "deadlock: " + strings.Join(parts, "; ")})
 	}
 }
 

@@ -233,7 +233,7 @@ func (r *region) view(w *warp, lane int) *tileView {
 		lo, n, s, d := r.mins[i](w), r.exts[i](w), r.stride[i](w), r.shape[i](w)
 		v.first += lo * s * int64(r.el.size)
 		if n < 0 || v.n*n > maxTile {
-			panic(&Error{r.st.span, "a region of too many elements"})
+			panic(&Error{Span: r.st.span, Msg: "a region of too many elements"})
 		}
 		v.n *= n
 		if n == 1 {

@@ -133,7 +133,7 @@ func (c *comp) copyRegions(src, dst *region, perm func(*tileView, vecAny) vecAny
 			if s.n == 1 { // one element for all
 				x = x.repeat(d.n)
 			} else {
-				panic(&Error{st.span, "a copy between regions of different sizes"})
+				panic(&Error{Span: st.span, Msg: "a copy between regions of different sizes"})
 			}
 		}
 		d.write(w, x)
@@ -187,7 +187,7 @@ func (c *comp) copyAsync(w *warp, src, dst *region) {
 		return
 	}
 	if s.n != d.n {
-		panic(&Error{dst.st.span, "a copy between regions of different sizes"})
+		panic(&Error{Span: dst.st.span, Msg: "a copy between regions of different sizes"})
 	}
 	for _, a := range d.copies(w, s.read(w)) {
 		w.issue(a)
@@ -259,7 +259,7 @@ func (c *comp) tileGemm(e *ir.Call) stmtFn {
 			return
 		}
 		if va.n != int64(m*k) || vb.n != int64(n*k) || vc.n != int64(m*n) {
-			panic(&Error{a.st.span, "the regions of a gemm do not fit its sizes"})
+			panic(&Error{Span: a.st.span, Msg: "the regions of a gemm do not fit its sizes"})
 		}
 		x, y := floats(va.read(w)), floats(vb.read(w))
 		out := make([]float64, m*n)
@@ -385,7 +385,7 @@ func (c *comp) tileReduce(e *ir.Call) stmtFn {
 		}
 		n := src.exts[d](w)
 		if t.n != outer*inner {
-			panic(&Error{dst.st.span, "a reduction's result does not have the size of what is left"})
+			panic(&Error{Span: dst.st.span, Msg: "a reduction's result does not have the size of what is left"})
 		}
 		x := s.read(w)
 		keep := clr(w) == 0
@@ -519,7 +519,7 @@ func (c *comp) tileAtomic(e *ir.Call) stmtFn {
 			}
 			y = s.read(w).convertTo(src.el.t, dst.el.t)
 			if s.n != d.n {
-				panic(&Error{dst.st.span, "an atomic between regions of different sizes"})
+				panic(&Error{Span: dst.st.span, Msg: "an atomic between regions of different sizes"})
 			}
 		} else {
 			y = x(w).convertTo(xt, dst.el.t).repeat(d.n)
