@@ -165,10 +165,12 @@ func (lw *lowerer) reduce(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 
 // Partial results: a thread with few results and many elements of each would
 // wait for each of its additions in turn; partials independent ones overlap.
+// With two of them two warps hide an addition's latency, and more would keep
+// more elements in registers.
 const (
-	partials        = 4
+	partials        = 2
 	fewResults      = 2
-	manyPerPartials = 4
+	manyPerPartials = 8
 )
 
 // combineOwn combines, for the result in register reg of acc, the per elements
@@ -277,6 +279,10 @@ func heldResults(red, dst *layout.Frag, inv, held []int64) []int64 {
 	return out
 }
 
+// shuffledParts is the number of parts of a result from which on a thread no
+// longer reads all of them.
+const shuffledParts = 8
+
 // exchange combines every register of acc with the same register of all
 // threads whose numbers differ in the bits of mask. Within a warp it goes
 // through shuffles. Between warps each stores its results for all registers to
@@ -379,12 +385,22 @@ func (x *exchange) stmts() []ir.Stmt {
 	}
 	held := &ir.BufferLoad{Buffer: to, Indices: []ir.Expr{d}}
 	var collect []ir.Stmt
-	from := int64(0)
-	if x.final.clear {
-		collect, from = append(collect, put(to, d, get(i32(0)))), 1
-	}
-	for w := from; w < warps; w++ {
-		collect = append(collect, put(to, d, x.k.combine(held, get(i32(w)))))
+	if warps >= shuffledParts && x.final.same && (warps-1)&^inWarp == 0 {
+		// Neighbours want the same result: each reads one part, and shuffles do the
+		// rest, for a read of all parts takes a register for each.
+		v := x.lw.allReduce(x.k, lane{threads: warps, scale: 1}, get(mod(x.env.thread(), i32(warps))), x.env)
+		if !x.final.clear {
+			v = x.k.combine(held, v)
+		}
+		collect = append(collect, put(to, d, v))
+	} else {
+		from := int64(0)
+		if x.final.clear {
+			collect, from = append(collect, put(to, d, get(i32(0)))), 1
+		}
+		for w := from; w < warps; w++ {
+			collect = append(collect, put(to, d, x.k.combine(held, get(i32(w)))))
+		}
 	}
 	if x.final.seed != nil {
 		collect = append(collect, put(to, d, x.k.combine(held, x.final.seed)))
