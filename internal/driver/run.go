@@ -82,16 +82,24 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 		files = []string{""}
 	}
 	var jobs []*job
+	funcs := strings.Split(o.Func, ",")
 	for _, f := range files {
-		in, err := d.readKernelUntil(ctx, f, o.TraceDir, o.SourceOptions)
-		if err != nil {
-			return err
+		if f == "-" && len(funcs) > 1 {
+			return Usagef("standard input is read once: --func takes one name")
 		}
-		js, err := d.plan(in, o)
-		if err != nil {
-			return err
+		for _, fn := range funcs { // several kernels of one file are lowered one after the other
+			one := o
+			one.Func = fn
+			in, err := d.readKernelUntil(ctx, f, o.TraceDir, one.SourceOptions)
+			if err != nil {
+				return err
+			}
+			js, err := d.plan(in, one)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, js...)
 		}
-		jobs = append(jobs, js...)
 	}
 	return d.runJobs(ctx, jobs, o)
 }
