@@ -1,6 +1,7 @@
 package tilelang
 
 import (
+	"sort"
 	"strings"
 
 	"lowertrace/internal/diag"
@@ -65,7 +66,8 @@ func (in *interp) attrNames(x value) []string {
 	for m := range methods[typeName(x)] {
 		out = append(out, m)
 	}
-	return sortStrings(out)
+	sort.Strings(out)
+	return out
 }
 
 // getAttr finds an attribute.

@@ -81,7 +81,6 @@ type builder struct {
 	configs  *dict // T.annotate_pass_configs
 	flags    ir.List
 	stack    []string // "file:line in f" of the macros under expansion
-	restrict bool
 }
 
 func newBuilder(name string) *builder {
@@ -291,7 +290,15 @@ type storeValue struct {
 
 // store is buf[i] = v.
 func (b *builder) store(in *interp, buf *ir.Buffer, i value, v value) {
+	b.storeFrom(in, buf, i, v, in.at)
+}
+
+// storeFrom is buf[i] = v, with v made at a place.
+func (b *builder) storeFrom(in *interp, buf *ir.Buffer, i value, v value, from syntax.Loc) {
 	idx := in.storeIndex(buf, i)
+	at := in.at
+	in.at = from
+	defer func() { in.at = at }()
 	switch x := v.(type) {
 	case *region:
 		e, ok := in.regionLoad(x)
@@ -346,10 +353,11 @@ func (b *builder) assign(in *interp, f *frame, t syntax.Expr, v value) {
 		in.assignName(f, t.ID, b.bind(in, f, t.ID, v, false))
 		b.defs[t.ID] = in.file.Span(t.Loc)
 	case *syntax.Index:
+		from := in.at
 		x := in.eval(f, t.X)
 		i := in.evalIndex(f, t)
 		in.at = t.Loc
-		b.assignIndex(in, x, i, v)
+		b.assignIndex(in, x, i, v, from)
 	case *syntax.Tuple:
 		b.assignTuple(in, f, t.Elts, v, false)
 	case *syntax.List:
@@ -361,14 +369,15 @@ func (b *builder) assign(in *interp, f *frame, t syntax.Expr, v value) {
 	}
 }
 
-func (b *builder) assignIndex(in *interp, x, i, v value) {
+// assignIndex is x[i] = v, with v made at a place.
+func (b *builder) assignIndex(in *interp, x, i, v value, from syntax.Loc) {
 	switch x := x.(type) {
 	case *ir.Buffer:
-		b.store(in, x, i, v)
+		b.storeFrom(in, x, i, v, from)
 		return
 	case *ir.BufferLoad:
 		if isVarBuffer(x.Buffer) {
-			b.store(in, x.Buffer, i, v)
+			b.storeFrom(in, x.Buffer, i, v, from)
 			return
 		}
 	}

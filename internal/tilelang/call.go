@@ -247,6 +247,15 @@ func (in *interp) apply(fn value, a *args) value {
 	return r
 }
 
+// calling notes a call of a function of the file until the result is called.
+func (in *interp) calling(fn *function, a *args) func() {
+	n := len(in.callers)
+	if fn.lambda == nil {
+		in.callers = append(in.callers, caller{fn.name, a.call})
+	}
+	return func() { in.callers = in.callers[:n] }
+}
+
 func (in *interp) apply1(fn value, a *args) value {
 	switch fn := fn.(type) {
 	case *builtin:
@@ -261,6 +270,7 @@ func (in *interp) apply1(fn value, a *args) value {
 				return &unknown{what: "the result of " + fn.name, at: a.call}
 			}
 		}
+		defer in.calling(fn, a)()
 		return in.callFunction(fn, a)
 	case *boundMethod:
 		b := *a
@@ -268,6 +278,7 @@ func (in *interp) apply1(fn value, a *args) value {
 		b.posAt = append([]ir.Span{a.call}, a.posAt...)
 		return in.apply1(fn.fn, &b)
 	case *macro:
+		defer in.calling(fn.fn, a)()
 		return in.callMacro(fn, a)
 	case *jitFunc:
 		return in.callJIT(fn, a)

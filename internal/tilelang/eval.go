@@ -16,7 +16,9 @@ type interp struct {
 
 	at       syntax.Loc // the place under evaluation
 	steps    int
-	maxSteps int
+	maxSteps int      // the bound of steps
+	budget   int      // the steps of it that the work at hand may take
+	callers  []caller // the calls of the file's functions around, outermost first
 	ncells   int
 	depth    int
 

@@ -279,6 +279,9 @@ func (in *interp) assignStmt(f *frame, s *syntax.Assign) {
 	v := in.eval(f, s.Value)
 	for _, t := range s.Targets {
 		in.at = t.Range()
+		if _, ok := t.(*syntax.Index); ok {
+			in.at = s.Value.Range() // what is wrong with a store is its value
+		}
 		in.assign(f, t, v)
 	}
 	if f == in.globals {
@@ -666,7 +669,12 @@ func (in *interp) assertFailed(msg func() value) *failure {
 func (in *interp) deleteTarget(f *frame, t syntax.Expr) {
 	switch t := t.(type) {
 	case *syntax.Name:
-		delete(f.target(in, t.ID).vars, t.ID)
+		vars := f.target(in, t.ID).vars
+		if _, ok := vars[t.ID]; !ok {
+			in.locate(t)
+			panic(in.errorf("name %s is not defined", t.ID).is("NameError"))
+		}
+		delete(vars, t.ID)
 	case *syntax.Index:
 		x := in.eval(f, t.X)
 		i := in.evalIndex(f, t)

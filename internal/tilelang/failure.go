@@ -27,6 +27,8 @@ const (
 	// MaxFrames bounds the kernel constructs (loops, branches, attributes)
 	// within each other; the passes and the printer walk them recursively.
 	MaxFrames = 400
+	// MaxCallers bounds the calls told with an error.
+	MaxCallers = 4
 	// MaxStmts bounds the statements of a kernel.
 	MaxStmts = 200_000
 )
@@ -38,15 +40,25 @@ type failure struct {
 	silent bool
 	// limit: a bound of the evaluation was reached; nobody goes on after that.
 	limit bool
+	// callers are the calls around, which are told as notes.
+	callers []caller
 	// kind is the Python exception, for try statements: "ValueError", ...
 	kind string
+}
+
+// caller is a call of a function or macro of the file.
+type caller struct {
+	name string
+	at   ir.Span
 }
 
 func (f *failure) Error() string { return f.d.Error() }
 
 // errorf makes a failure at the place under evaluation.
 func (in *interp) errorf(format string, args ...any) *failure {
-	return &failure{d: diag.Diagnostic{Span: in.here(), Message: fmt.Sprintf(format, args...)}}
+	f := &failure{d: diag.Diagnostic{Span: in.here(), Message: fmt.Sprintf(format, args...)}}
+	f.callers = append(f.callers, in.callers...)
+	return f
 }
 
 // errorAt makes a failure at a span, the place under evaluation if it is
@@ -81,14 +93,14 @@ func (in *interp) here() ir.Span { return in.file.Span(in.at) }
 
 // try runs f and returns its failure, nil if it succeeds.
 func (in *interp) try(f func()) (err *failure) {
-	at, depth := in.at, in.depth
+	at, depth, callers := in.at, in.depth, len(in.callers)
 	defer func() {
 		if r := recover(); r != nil {
 			fl, ok := r.(*failure)
 			if !ok {
 				panic(r)
 			}
-			err, in.at, in.depth = fl, at, depth
+			err, in.at, in.depth, in.callers = fl, at, depth, in.callers[:callers]
 		}
 	}()
 	f()
@@ -99,6 +111,13 @@ func (in *interp) try(f func()) (err *failure) {
 func (in *interp) report(f *failure) {
 	if !f.silent {
 		f.silent = true
+		shown := 0
+		for i := len(f.callers) - 1; i >= 0 && shown < MaxCallers; i-- {
+			if c := f.callers[i]; c.at != f.d.Span {
+				f.note(c.at, "%s is called here", c.name)
+				shown++
+			}
+		}
 		in.diags.Add(f.d)
 	}
 }
@@ -107,11 +126,14 @@ func (in *interp) report(f *failure) {
 func (in *interp) step() {
 	in.steps++
 	if in.steps > in.maxSteps {
-		f := in.errorf("the evaluation takes more than %d steps", in.maxSteps)
+		f := in.errorf("the evaluation takes more than %d steps", in.budget)
 		f.limit = true
 		panic(f)
 	}
 }
+
+// allow bounds the steps of the work ahead.
+func (in *interp) allow(n int) { in.maxSteps, in.budget = in.steps+n, n }
 
 // cells counts the elements of a new value.
 func (in *interp) cells(n int) {

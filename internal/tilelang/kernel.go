@@ -68,12 +68,11 @@ func (in *interp) buildKernel(fn *function, tensors map[string]bool, given map[s
 	b.consts = given
 	b.fn.Org = in.file.Span(fn.def.NameLoc)
 	in.b = b
-	steps, limit := in.steps, in.maxSteps
-	in.maxSteps = in.steps + MaxSteps
+	limit, budget := in.maxSteps, in.budget
+	in.allow(MaxSteps)
 	defer func() {
 		in.b = nil
-		in.maxSteps = limit
-		_ = steps
+		in.maxSteps, in.budget = limit, budget
 	}()
 
 	f := newFrame(fn.env)

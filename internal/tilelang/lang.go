@@ -1,7 +1,6 @@
 package tilelang
 
 import (
-	"sort"
 	"strings"
 	"sync"
 
@@ -371,9 +370,4 @@ func (c *callAttrs) set(name string, v ir.Attr) {
 	if !c.has(name) {
 		c.list = append(c.list, ir.Arg{Name: name, Value: v})
 	}
-}
-
-func sortStrings(s []string) []string {
-	sort.Strings(s)
-	return s
 }

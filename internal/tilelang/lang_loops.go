@@ -114,7 +114,8 @@ func langLoops(def definer) {
 			}
 			panic(in.errorAt(a.at[i], "T.Pipelined has no argument %s any more", a.param(i)).hint("use order= and stage=").is("TypeError"))
 		}
-		lo, hi := in.extent(start), in.extent(stop)
+		lo := in.extent(start)
+		hi := in.extents([]value{stop}, a.at[1:2])[0]
 		return in.simpleLoop(lo, in.sub(hi, lo), ir.Serial, sortDict(ann))
 	})
 	def("Persistent(domain, wave_size, index, group_size=8, num_stages=0, *, annotations=None)", func(in *interp, a *args) value {

@@ -210,11 +210,6 @@ func langTiles(def definer) {
 			s, d = in.tileRegion(a.v[0], accessRead, "src", a.at[0]), in.tileRegion(a.v[1], accessWrite, "dst", a.at[1])
 		}
 		c := (&callAttrs{}).from(in, a.v[7])
-		for i, name := range map[int]string{2: "dst_block", 3: "cluster_mask"} {
-			if !isNone(a.v[i]) {
-				_ = name
-			}
-		}
 		if !isNone(a.v[2]) {
 			c.set("dst_block", in.callAttr(a.v[2]))
 		}

@@ -202,12 +202,12 @@ func (in *interp) extent(v value) ir.Expr {
 		panic(in.needKnown(v.(*unknown)))
 	default:
 		if b, ok := v.(*ir.Buffer); !ok || !isVarBuffer(b) {
-			panic(in.errorf("a loop bound is %s: expected an integer", in.typeWithValue(v)).is("TypeError"))
+			panic(in.errorf("an extent is %s: expected an integer", in.typeWithValue(v)).is("TypeError"))
 		}
 	}
 	e := in.toExpr(v)
 	if !e.DType().IsInteger() {
-		panic(in.errorf("a loop bound has type %s: expected an integer", e.DType()).is("TypeError"))
+		panic(in.errorf("an extent has type %s: expected an integer", e.DType()).is("TypeError"))
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package tilelang
 
 import (
 	"strings"
+	"unicode"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
@@ -33,7 +34,19 @@ func init() {
 		}
 		return strings.ToUpper(s[:1]) + strings.ToLower(s[1:])
 	})
-	str("title(self)", func(in *interp, s string, a *args) value { return strings.Title(s) })
+	str("title(self)", func(in *interp, s string, a *args) value {
+		var b strings.Builder
+		inWord := false
+		for _, r := range s {
+			if inWord {
+				b.WriteRune(unicode.ToLower(r))
+			} else {
+				b.WriteRune(unicode.ToTitle(r))
+			}
+			inWord = unicode.IsLetter(r)
+		}
+		return b.String()
+	})
 	cut := func(name string, chars func(s, set string) string, space func(s string) string) {
 		str(name+"(self, chars=None)", func(in *interp, s string, a *args) value {
 			if isNone(a.v[1]) {

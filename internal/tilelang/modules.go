@@ -38,7 +38,7 @@ func (in *interp) importFrom(f *frame, s *syntax.ImportFrom) {
 		}
 		v, ok := in.getAttr(m, a.Name)
 		if !ok {
-			v = &unknown{what: s.Module + "." + a.Name, at: in.here()}
+			v = &unknown{what: strings.Repeat(".", s.Level) + s.Module + "." + a.Name, at: in.here()}
 		}
 		in.assignName(f, as, v)
 	}
@@ -192,7 +192,14 @@ func (in *interp) tilelangModule() value {
 		}
 		return p
 	}}
+	m.attrs["math"] = &module{name: "tilelang.math", attrs: map[string]value{"next_power_of_2": m.attrs["next_power_of_2"], "cdiv": m.attrs["cdiv"]}}
 	m.attrs["compile"] = rawBuiltin("tilelang.compile", func(in *interp, a *args) value {
+		if len(a.pos) > 0 {
+			switch k := a.pos[0].(type) {
+			case *primFunc, *jitFunc:
+				return k // compiled or not, it is the same kernel
+			}
+		}
 		return &unknown{what: "tilelang.compile(...)", at: in.here()}
 	})
 	m.attrs["PassConfigKey"] = passConfigKeys()
