@@ -733,8 +733,14 @@ func (c *comp) sblock(s *ir.SBlock) stmtFn {
 		c.release(m)
 	}
 	body := s.Body
-	if s.Init != nil {
-		body = ir.Seq(s.Init, body)
+	if s.Init != nil { // at the first step of the block's reductions
+		init := s.Init
+		for _, iv := range s.IterVars {
+			if iv.Kind == ir.CommReduce && iv.Dom.Min != nil {
+				init = &ir.IfThenElse{Cond: &ir.Binary{Op: ir.EQ, A: iv.Var, B: iv.Dom.Min}, Then: init, Org: s.Org}
+			}
+		}
+		body = ir.Seq(init, body)
 	}
 	if s.Predicate != nil && !ir.IsConst(s.Predicate, 1) {
 		body = &ir.IfThenElse{Cond: s.Predicate, Then: body, Org: s.Org}

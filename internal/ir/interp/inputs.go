@@ -85,7 +85,7 @@ func (d *drawer) function() error {
 		if b == nil && p.Ptr != nil && p.Type.IsHandle() {
 			b = d.viewOf(p)
 			if b == nil {
-				return &NotRunnable{d.f.Org, fmt.Sprintf("the shape of parameter %s is not stated", p.Name)}
+				return &NotRunnable{d.f.Org, fmt.Sprintf("the shape of parameter %s is not stated in this function; run it with its host side, or from an earlier state", p.Name)}
 			}
 			b = &ir.Buffer{Name: p.Name, Data: p, Type: b.Type, Shape: b.Shape, Strides: b.Strides}
 		}

@@ -111,3 +111,38 @@ func TestInputs(t *testing.T) {
 		}
 	}
 }
+
+// TestDeviceAlone draws inputs for what the code generator receives, without its
+// host side, and runs it: arrays are flat then.
+func TestDeviceAlone(t *testing.T) {
+	for _, k := range corpus.Kernels() {
+		if !k.Has("sm_80") || k.Name == "extern_l2" {
+			continue
+		}
+		p := k.Name + "/sm_80/codegen_input.tir"
+		mod, err := script.ParseString(p, corpus.Text(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, err := interp.Inputs(mod, interp.InputOptions{Set: sets[k.Name]})
+		var nr *interp.NotRunnable
+		if errors.As(err, &nr) { // an array that is only touched through pointers
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			continue
+		}
+		ran++
+		res, err := interp.Run(context.Background(), mod, args, interp.Options{Findings: true})
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			continue
+		}
+		for _, f := range res.Findings {
+			t.Errorf("%s: %v", p, f)
+		}
+	}	if ran < 45 {
+		t.Errorf("only %d kernels ran", ran)
+	}
+}
