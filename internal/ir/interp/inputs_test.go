@@ -142,7 +142,8 @@ func TestDeviceAlone(t *testing.T) {
 		for _, f := range res.Findings {
 			t.Errorf("%s: %v", p, f)
 		}
-	}	if ran < 45 {
+	}
+	if ran < 45 {
 		t.Errorf("only %d kernels ran", ran)
 	}
 }
