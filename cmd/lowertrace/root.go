@@ -33,6 +33,7 @@ func newRootCmd(d *driver.Deps) *cobra.Command {
 		newBuildCmd(d, s, driver.Build),
 		newExecCmd(d, s, driver.Exec),
 		newWatchCmd(d, s, driver.Watch),
+		newWorkerCmd(d, driver.ServeGPU),
 		newCheckCmd(d, s, driver.Check),
 		newDiffCmd(d, s, driver.Diff),
 		newFmtCmd(d, s, driver.Fmt),

@@ -52,6 +52,9 @@ func Exec(ctx context.Context, d *Deps, o ExecOptions) error {
 		return err
 	}
 	defer x.close()
+	if o.JSON {
+		defer d.divertPrintf()()
+	}
 	if o.Bisect {
 		return x.bisect(ctx)
 	}
@@ -128,7 +131,12 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 		return nil, Usagef("exec takes one target, got %s", o.Target)
 	}
 	x := &execution{d: d, o: o, job: jobs[0]}
-	if x.gpu, err = openGPU(o.Device); err != nil {
+	if o.Bisect { // goes on after a crash or a hang
+		x.gpu, err = openWorkerGPU(o.Device, d.Stderr)
+	} else {
+		x.gpu, err = openGPU(o.Device)
+	}
+	if err != nil {
 		return nil, &ExitError{ExitUsage, err}
 	}
 	dev := x.gpu.Device()

@@ -17,7 +17,7 @@ type bisectOutcome uint8
 
 const (
 	outcomeRight bisectOutcome = iota
-	outcomeWrong               // a wrong answer, or a crash
+	outcomeWrong               // a wrong answer, a crash or a hang
 	outcomeNone                // no answer: it does not lower, compile or launch
 )
 
@@ -196,12 +196,8 @@ func (x *execution) outcomeWithout(ctx context.Context, skip []string) (bisectOu
 	case ctx.Err() != nil:
 		return outcomeNone, "", reported(ExitInterrupted)
 	case errors.Is(err, gpu.ErrHang):
-		return outcomeNone, "", Failf("the kernel hangs without %s: nothing else can run on this GPU until the process ends", withoutText(skip, -1))
+		return outcomeWrong, err.Error(), nil
 	case errors.As(err, &ce) && ce.Sticky():
-		x.gpu.Close() // the crash has spoilt the context: a new one is needed
-		if x.gpu, err = openGPU(x.o.Device); err != nil {
-			return outcomeNone, "", Failf("after a crash: %v", err)
-		}
 		return outcomeWrong, ce.Error(), nil
 	case err != nil:
 		return outcomeNone, err.Error(), nil

@@ -500,7 +500,7 @@ func TestExecBisect(t *testing.T) {
 	}
 	// The fake hardware trips over code that vectorization makes.
 	runs := 0
-	useGPU(t, func(int) (execGPU, error) {
+	useWorker(t, func() (execGPU, error) {
 		return &countingGPU{fakeGPU{text: text}, &runs, func(run int) bool { return run == 1 }}, nil
 	})
 	d, stdout, stderr := execDeps()
@@ -516,7 +516,7 @@ func TestExecBisect(t *testing.T) {
 	}
 	// Always wrong.
 	runs = 0
-	useGPU(t, func(int) (execGPU, error) {
+	useWorker(t, func() (execGPU, error) {
 		return &countingGPU{fakeGPU{text: text}, &runs, func(int) bool { return true }}, nil
 	})
 	stdout.Reset()
@@ -524,7 +524,7 @@ func TestExecBisect(t *testing.T) {
 		t.Errorf("%v: %s", err, stdout)
 	}
 	// Never wrong.
-	useGPU(t, func(int) (execGPU, error) { return &fakeGPU{text: text}, nil })
+	useWorker(t, func() (execGPU, error) { return &fakeGPU{text: text}, nil })
 	stdout.Reset()
 	if err := Exec(context.Background(), d, o); err != nil || !strings.Contains(stdout.String(), "nothing to look for") {
 		t.Errorf("%v: %s", err, stdout)

@@ -79,7 +79,7 @@ func (w *watcher) watchDir(file string) error {
 
 // openTools opens the GPU and the compiler; without them a watch lowers only.
 func (w *watcher) openTools() {
-	g, err := openGPU(w.o.Device)
+	g, err := openWorkerGPU(w.o.Device, w.d.Stdout)
 	if err == nil {
 		var n *gpu.NVRTC
 		if n, err = w.d.openNVRTC(w.o.NVRTC); err == nil {
@@ -216,28 +216,10 @@ func (w *watcher) once(ctx context.Context) error {
 	}
 	r, err := x.runLowered(ctx, l)
 	if err != nil {
-		w.recover(err)
 		return err
 	}
 	r.write(w.d.Stdout)
 	return nil
-}
-
-// recover gets a GPU again after a crash has spoilt its context.
-func (w *watcher) recover(err error) {
-	var ex *ExitError
-	var ce *gpu.CUDAError
-	switch {
-	case errors.Is(err, gpu.ErrHang):
-		w.gpu = nil // the kernel goes on: nothing else runs until the process ends
-		w.d.notef("the GPU is held by the kernel that hangs; lowering only from here on")
-	case errors.As(err, &ex) && errors.As(err, &ce) && ce.Sticky():
-		w.gpu.Close()
-		if w.gpu, err = openGPU(w.o.Device); err != nil {
-			w.gpu = nil
-			w.d.notef("%v; lowering only from here on", err)
-		}
-	}
 }
 
 // showChange shows how a run differs from the one before: the first pass that

@@ -3,15 +3,19 @@ package driver
 import (
 	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"lowertrace/internal/gpu"
+	"lowertrace/internal/launch"
 )
 
 // lockedBuffer is a buffer that a watch writes while a test reads.
@@ -86,7 +90,7 @@ func save(t *testing.T, file, text string) {
 func TestWatchLowers(t *testing.T) {
 	o, text := execFile(t, "vector_add", "sm_80")
 	o.Context = 1
-	useGPU(t, func(int) (execGPU, error) {
+	useWorker(t, func() (execGPU, error) {
 		return nil, &gpu.MissingError{What: "the CUDA driver", Reason: "libcuda.so.1 is not on this machine", Help: "it comes with the driver"}
 	})
 	stop, wait := startWatch(t, o)
@@ -119,28 +123,104 @@ func TestWatchLowers(t *testing.T) {
 	}
 }
 
-// With a GPU each save tells whether the answer is right; after a crash it goes
-// on with a new context, after a hang without one.
+// With a GPU each save tells whether the answer is right, also after a kernel
+// that crashed and one that hung.
 func TestWatchRuns(t *testing.T) {
 	o, text := execFile(t, "vector_add", "sm_80")
 	execNVRTC(t, &o)
+	var mu sync.Mutex
 	g := &fakeGPU{text: text}
-	opened := 0
-	useGPU(t, func(int) (execGPU, error) { opened++; return g, nil })
+	setErr := func(err error) { mu.Lock(); g.err = err; mu.Unlock() }
+	started, killed := useWorker(t, func() (execGPU, error) { mu.Lock(); defer mu.Unlock(); c := *g; return &c, nil })
+	setErr(&gpu.CUDAError{Call: "cuStreamQuery", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS"})
 	stop, wait := startWatch(t, o)
-	wait("right, by the interpreter", "with L2 flushed")
-	g.err = &gpu.CUDAError{Call: "cuStreamQuery", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS"}
-	save(t, o.Files[0], text+"\n")
 	wait("the kernel crashed: cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS")
-	if opened != 2 || g.closed != 1 {
-		t.Errorf("after a crash the GPU was opened %d times and closed %d times", opened, g.closed)
-	}
-	g.err = gpu.ErrHang
-	save(t, o.Files[0], text+"\n\n")
-	wait("did not finish in time", "the GPU is held by the kernel that hangs; lowering only")
+	setErr(gpu.ErrHang)
+	save(t, o.Files[0], text+"\n")
+	wait("did not finish in time within 1s")
+	setErr(nil)
 	save(t, o.Files[0], text)
-	wait("the code is the same")
+	wait("the code is the same", "right, by the interpreter", "with L2 flushed")
+	save(t, o.Files[0], text+"\n")
+	wait("right, by the interpreter")
 	if err := stop(); err == nil {
 		t.Error("an interrupted watch ended without an error")
 	}
+	if started.Load() != 3 || killed.Load() != 3 {
+		t.Errorf("%d workers were started and %d ended; want one for the crash, one for the hang, one for the rest", started.Load(), killed.Load())
+	}
+}
+
+// useWorker serves GPUs from goroutines in the place of processes.
+func useWorker(t *testing.T, open func() (execGPU, error)) (started, killed *atomic.Int32) {
+	t.Helper()
+	started, killed = new(atomic.Int32), new(atomic.Int32)
+	old := startWorker
+	t.Cleanup(func() { startWorker = old })
+	startWorker = func(int, io.Writer) (*workerLink, error) {
+		started.Add(1)
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		go func() {
+			g, err := open()
+			outW.CloseWithError(serveGPU(inR, outW, g, err))
+		}()
+		return &workerLink{in: inW, out: outR, kill: func() {
+			killed.Add(1)
+			inW.Close()
+			outR.CloseWithError(io.ErrClosedPipe)
+		}}, nil
+	}
+	return started, killed
+}
+
+// A worker that dies without an answer is told of and replaced, and one that is
+// told to stop stops.
+func TestWorkerEnds(t *testing.T) {
+	old := startWorker
+	t.Cleanup(func() { startWorker = old })
+	startWorker = func(int, io.Writer) (*workerLink, error) {
+		outR, outW := io.Pipe()
+		inR, inW := io.Pipe()
+		go func() {
+			gob.NewEncoder(outW).Encode(workerHello{Device: gpu.Device{Name: "NVIDIA H200"}})
+			inR.Read(make([]byte, 1))
+			inR.Close()
+			outW.Close()
+		}()
+		return &workerLink{in: inW, out: outR, kill: func() { inW.Close(); outR.Close() }}, nil
+	}
+	g, err := openWorkerGPU(0, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &launch.Spec{Version: launch.Version, Name: "f"}
+	for range 2 {
+		if _, err := g.Run(context.Background(), &gpu.Object{}, spec, &deviceArgs{}, 0); err == nil || !strings.Contains(err.Error(), "the process that runs kernels ended") {
+			t.Errorf("a dead worker gave %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	hang := make(chan struct{})
+	defer close(hang)
+	useWorker(t, func() (execGPU, error) { return &blockedGPU{hang: hang}, nil })
+	if g, err = openWorkerGPU(0, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Run(ctx, &gpu.Object{}, spec, &deviceArgs{}, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted run gave %v", err)
+	}
+	g.Close()
+}
+
+// blockedGPU never answers.
+type blockedGPU struct {
+	fakeGPU
+	hang chan struct{}
+}
+
+func (g *blockedGPU) Run(context.Context, *gpu.Object, *launch.Spec, *deviceArgs, int) (*gpuResult, error) {
+	<-g.hang
+	return nil, errors.New("too late")
 }
