@@ -159,8 +159,10 @@ func scheduleOf(s *ir.For) (*sched, error) {
 		if async[i] == 0 {
 			continue
 		}
-		if call := tileCall(elems[i].stmt); call == nil || call.Op.Name != "copy" || group[i] < 0 {
-			return bad("statement %d is marked as an asynchronous copy, but is no T.copy in a group", i)
+		call := tileCall(elems[i].stmt)
+		loop, _ := elems[i].stmt.(*ir.For)
+		if (call == nil || call.Op.Name != "copy") && (loop == nil || gather(loop) == nil) || group[i] < 0 {
+			return bad("statement %d is marked as an asynchronous copy, but is no T.copy or loop that copies, in a group", i)
 		}
 		if !slices.Contains(ids, group[i]) {
 			ids = append(ids, group[i])
@@ -416,10 +418,21 @@ func (in *injector) statement(c *sched, i int, iter ir.Expr) []ir.Stmt {
 	return out
 }
 
-// managed marks a copy as one whose groups the pipeline commits and waits for.
+// keyAsyncLoop is managed's mark on parallel loops.
+const keyAsyncLoop = "parallel_async_without_async_commit_wait"
+
+// managed marks a copy, an operator or a nest of parallel loops, as one whose
+// groups the pipeline commits and waits for.
 func managed(s ir.Stmt) ir.Stmt {
-	ev := s.(*ir.Evaluate)
-	c := *ev.Value.(*ir.Call)
-	c.Attrs = append(append([]ir.Arg{}, c.Attrs...), ir.Arg{Name: "no_implicit_async_commit_wait", Value: ir.I32(1)})
-	return &ir.Evaluate{Value: &c, Org: ev.Org}
+	switch s := s.(type) {
+	case *ir.For:
+		f := *s
+		f.Annotations, f.Body = s.Annotations.With(keyAsyncLoop, ir.BoolConst(true)), managed(s.Body)
+		return &f
+	case *ir.Evaluate:
+		c := *s.Value.(*ir.Call)
+		c.Attrs = append(append([]ir.Arg{}, c.Attrs...), ir.Arg{Name: "no_implicit_async_commit_wait", Value: ir.I32(1)})
+		return &ir.Evaluate{Value: &c, Org: s.Org}
+	}
+	return s
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/arith"
 	"lowertrace/internal/pipeline"
 )
 
@@ -39,8 +40,8 @@ const MaxStages = 64
 // Precondition: MaterializeKernelLaunch; tile operators are not lowered.
 //
 // Effect: a serial loop with num_stages gets a stage and an order for every
-// statement. Copies from global to shared memory that cp.async can do, and that
-// depend on nothing the loop computes, are stage 0; all else is stage
+// statement. Copies from global to shared memory that cp.async can do, by T.copy
+// or by a loop, and that depend on nothing the loop computes, are stage 0; all else is stage
 // num_stages-1: a tile is loaded num_stages-1 iterations before it is used, into
 // one of num_stages copies. All are one commit group, in front of the other
 // statements or behind them, whichever suits the length of a round. With a
@@ -59,7 +60,7 @@ var PipelinePlanning = &pipeline.Pass{
 	Stage:        stage,
 	Doc:          "decide which statements of a pipelined loop run ahead of the others",
 	Precondition: "The launch is materialized and tile operators are not lowered yet.",
-	Effect: "A serial loop with num_stages gets software_pipeline_stage and software_pipeline_order, an entry for each statement: copies to shared memory are stage 0, their users stage num_stages-1 (1 for a single stage). " +
+	Effect: "A serial loop with num_stages gets software_pipeline_stage and software_pipeline_order, an entry for each statement: copies to shared memory, by T.copy or by loops that move neighbours to neighbours, are stage 0, their users stage num_stages-1 (1 for a single stage). " +
 		"The asynchronous copies and their commit groups are listed. Lists of the user (tl_pipeline_order, tl_pipeline_stage) are kept. Copies that cp.async cannot do stay with their users, and stages whose tiles find no room in shared memory are left out, with a remark.",
 	Before: "for k in T.serial(n, annotations={\"num_stages\": 3}):\n    T.copy(A[k], s)\n    T.gemm(s, ...)",
 	After:  "for k in T.serial(n, annotations={\"software_pipeline_order\": [0, 1], \"software_pipeline_stage\": [0, 2], ...}):\n    T.copy(A[k], s)\n    T.gemm(s, ...)",
@@ -478,6 +479,9 @@ func lastUse(elems []element, ahead map[int]*ir.Buffer, v *ir.Var) int {
 // asyncCopy is the shared buffer that a statement copies to from global memory,
 // nil if it is no such copy, and why cp.async cannot do it, "" if it can.
 func (p *planner) asyncCopy(elems []element, i int) (*ir.Buffer, string) {
+	if f, ok := elems[i].stmt.(*ir.For); ok && p.ctx.Target.Features.AsyncCopy {
+		return gather(f), ""
+	}
 	c := tileCall(elems[i].stmt)
 	if c == nil || c.Op.Name != "copy" || len(c.Args) < 2 {
 		return nil, ""
@@ -497,6 +501,61 @@ func (p *planner) asyncCopy(elems []element, i int) (*ir.Buffer, string) {
 		return dst, "the copy to " + dst.Name + " has less than 4 contiguous bytes"
 	}
 	return dst, ""
+}
+
+// gather is the shared buffer that a nest of parallel loops fills with elements
+// of global memory, or zeros, so that the innermost loop moves neighbours to
+// neighbours; nil for other loops.
+func gather(f *ir.For) *ir.Buffer {
+	var s ir.Stmt = f
+	var inner *ir.Var
+	for {
+		l, ok := s.(*ir.For)
+		if !ok {
+			break
+		}
+		if l.Kind != ir.Parallel {
+			return nil
+		}
+		inner, s = l.Var, l.Body
+	}
+	st, ok := s.(*ir.BufferStore)
+	if !ok || st.Predicate != nil || !pipeline.IsShared(st.Buffer.Scope()) {
+		return nil
+	}
+	value := st.Value
+	if c, ok := ir.IsCall(value, "if_then_else"); ok {
+		switch z := c.Args[2].(type) {
+		case *ir.IntImm:
+			ok = z.Value == 0
+		case *ir.FloatImm:
+			ok = z.Value == 0
+		default:
+			ok = false
+		}
+		if !ok || ir.SideEffect(c.Args[0]) > ir.ReadState {
+			return nil
+		}
+		value = c.Args[1]
+	}
+	ld, ok := value.(*ir.BufferLoad)
+	if !ok || ld.Predicate != nil || ld.Buffer.Scope() != "global" || ld.Buffer.Type != st.Buffer.Type {
+		return nil
+	}
+	an := arith.New()
+	for _, list := range [][]ir.Expr{ld.Indices, st.Indices} {
+		for d, x := range list {
+			next := ir.Substitute(x, ir.SubstMap(map[*ir.Var]ir.Expr{inner: ir.NewBinary(ir.Add, inner, ir.IntConst(inner.Type, 1))}))
+			step := int64(0)
+			if d == len(list)-1 {
+				step = 1
+			}
+			if !ir.IsConst(an.Simplify(ir.NewBinary(ir.Sub, next, x)), step) {
+				return nil
+			}
+		}
+	}
+	return st.Buffer
 }
 
 // run is how many elements of a region lie together; extents that are not

@@ -41,31 +41,8 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	if !(explicit || managed) || !lw.ctx.Target.Features.AsyncCopy || !isGlobal(a.src.buf) || !isShared(a.dst.buf) || a.src.buf.Type != a.dst.buf.Type {
 		return lw.simt(s, loop, e)
 	}
-	bits := bitsOf(a.dst.buf.Type)
 	used := false
-	out, err := lw.simtWith(s, loop, e, func(body ir.Stmt, v int64) (ir.Stmt, bool) {
-		if b := v * bits / 8; b != 4 && b != 8 && b != 16 || v*bits%8 != 0 {
-			return nil, false
-		}
-		st, guard := body, ir.Expr(nil)
-		if i, ok := st.(*ir.IfThenElse); ok && i.Else == nil {
-			st, guard = i.Then, i.Cond
-		}
-		store, ok := st.(*ir.BufferStore)
-		if !ok {
-			return nil, false
-		}
-		async, ok := cpAsync(store, v, lw.ahead)
-		if !ok {
-			return nil, false
-		}
-		used = true
-		var r ir.Stmt = &ir.Evaluate{Value: async, Org: store.Org}
-		if guard != nil {
-			r = &ir.IfThenElse{Cond: guard, Then: r, Org: store.Org}
-		}
-		return r, true
-	})
+	out, err := lw.simtWith(s, loop, e, asyncGroup(bitsOf(a.dst.buf.Type), lw.ahead, &used))
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +54,35 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 		out = ir.Seq(out, &ir.Evaluate{Value: ir.NewCall(ir.MustOp("ptx_commit_group")), Org: s.Origin()})
 	}
 	return out, nil
+}
+
+// asyncGroup makes cp.async of the groups of a copy whose elements have some
+// number of bits, where that is possible, and then sets used. They happen if ahead
+// (nil: always) holds.
+func asyncGroup(bits int64, ahead ir.Expr, used *bool) groupFunc {
+	return func(body ir.Stmt, v int64) (ir.Stmt, bool) {
+		if b := v * bits / 8; b != 4 && b != 8 && b != 16 || v*bits%8 != 0 {
+			return nil, false
+		}
+		st, guard := body, ir.Expr(nil)
+		if i, ok := st.(*ir.IfThenElse); ok && i.Else == nil {
+			st, guard = i.Then, i.Cond
+		}
+		store, ok := st.(*ir.BufferStore)
+		if !ok {
+			return nil, false
+		}
+		async, ok := cpAsync(store, v, ahead)
+		if !ok {
+			return nil, false
+		}
+		*used = true
+		var r ir.Stmt = &ir.Evaluate{Value: async, Org: store.Org}
+		if guard != nil {
+			r = &ir.IfThenElse{Cond: guard, Then: r, Org: store.Org}
+		}
+		return r, true
+	}
 }
 
 // moveRegisters copies a fragment to one on fewer of its threads by going over

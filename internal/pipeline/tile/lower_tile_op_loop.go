@@ -44,16 +44,32 @@ func (lw *lowerer) parallel(f *ir.For, e env) ir.Stmt {
 		lw.fail(pipeline.Errorf(f.Org, "parallel_loop_layout: %v", err))
 		return f
 	}
-	out, err := lw.partition(n, part, e, nil)
+	// A loop that only copies to shared memory may be part of a pipeline that
+	// commits and waits.
+	var group groupFunc
+	used := false
+	st, isStore := n.body.(*ir.BufferStore)
+	async, _ := ir.AttrInt(f.Annotations.Get(keyAsyncLoop))
+	if async != 0 && isStore && isShared(st.Buffer) && lw.ctx.Target.Features.AsyncCopy {
+		group = asyncGroup(bitsOf(st.Buffer.Type), nil, &used)
+	}
+	out, err := lw.partition(n, part, e, group)
 	if err != nil {
 		lw.fail(pipeline.Errorf(f.Org, "%v", err))
 		return f
+	}
+	if group != nil && !used {
+		lw.ctx.Remark(f.Org, "not cp.async: the loop moves less than 4 contiguous bytes to %s at once, or stores a value other than zero out of bounds", st.Buffer.Name)
 	}
 	if p, ok := f.Annotations.Get("parallel_loop_predicate").(ir.Expr); ok && !ir.IsConst(p, 1) {
 		out = &ir.IfThenElse{Cond: p, Then: out, Org: f.Org}
 	}
 	return out
 }
+
+// keyAsyncLoop marks a parallel loop as a copy whose groups a pipeline commits
+// and waits for.
+const keyAsyncLoop = "parallel_async_without_async_commit_wait"
 
 // simt lowers a nest that an operator stands for: its partition is inferred
 // from the layouts, which are all known now.
