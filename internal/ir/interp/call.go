@@ -59,7 +59,7 @@ func (c *comp) call(e *ir.Call) val {
 	case "likely":
 		return c.expr(e.Args[0])
 	case "if_then_else":
-		return c.choose(e.Args[0], e.Args[1], e.Args[2], true)
+		return c.choose(e.Args[0], e.Args[1], e.Args[2])
 	case "infinity":
 		return c.splat(constF(e.Type.Scalar(), math.Inf(1)), e.Type)
 	case "max_value", "min_value":

@@ -205,7 +205,10 @@ func (c *comp) expr(e ir.Expr) val {
 	case *ir.Not:
 		return c.unaryI(ir.DBool.WithLanes(int(e.DType().Lanes)), e.A, func(x int64) int64 { return 1 - x })
 	case *ir.Select:
-		return c.choose(e.Cond, e.True, e.False, false)
+		// Lazy although the IR says that both sides are evaluated: in CUDA it is a
+		// conditional expression, and simplification, here as in TVM, uses the
+		// condition within the sides.
+		return c.choose(e.Cond, e.True, e.False)
 	case *ir.Ramp:
 		return c.ramp(e)
 	case *ir.Broadcast:
@@ -709,8 +712,9 @@ func (c *comp) logical(e *ir.Binary) val {
 	}}
 }
 
-// choose compiles Select, and if_then_else when lazy.
-func (c *comp) choose(cond, yes, no ir.Expr, lazy bool) val {
+// choose compiles Select and if_then_else: a side is evaluated for the threads
+// that need it.
+func (c *comp) choose(cond, yes, no ir.Expr) val {
 	k := c.expr(cond)
 	if k.uni && k.cst != nil {
 		// The chosen side is the result: its temporaries are not given back.
@@ -749,7 +753,7 @@ func (c *comp) choose(cond, yes, no ir.Expr, lazy bool) val {
 			return b.ui(w)
 		}}
 	}
-	lazy = lazy && (effectful(yes) || effectful(no))
+	lazy := effectful(yes) || effectful(no)
 	kf, kn := c.vecI(k), k.n()
 	if kn != 1 && kn != n {
 		c.fail("condition of %d lanes for values of %d", kn, n)
