@@ -25,8 +25,8 @@ test: ## unit, golden and script tests, and every fuzz test's seeds
 	$(GO) test ./...
 
 .PHONY: race
-race: ## the packages with goroutines under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race $$($(GO) list -e -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(RACE) 2>/dev/null)
+race: ## the packages with goroutines under the race detector, in short (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short $$($(GO) list -e -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' $(RACE) 2>/dev/null)
 
 .PHONY: lint
 lint: ## gofmt, vet and staticcheck

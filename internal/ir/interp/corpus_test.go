@@ -219,6 +219,10 @@ func statesOf(kernel, arch string) []state {
 // quick are the states that the tests always run.
 var quick = map[string]bool{"input": true, "LowerTileOp": true, "codegen_input": true}
 
+// shortStep is how many kernels a short test goes on by, as the race detector's
+// does, under which the interpreter takes ten times as long.
+const shortStep = 8
+
 // TestReference runs the reference's kernels at three stages, or at every state
 // when INTERP_SWEEP is set (it then takes minutes and prints a table):
 //
@@ -231,8 +235,8 @@ func TestReference(t *testing.T) {
 	for _, arch := range []string{"sm_80", "sm_90a"} {
 		t.Run(arch, func(t *testing.T) {
 			count := map[string]int{}
-			for _, k := range corpus.Kernels() {
-				if !k.Has(arch) || sweep != "" && sweep != "1" && sweep != k.Name {
+			for i, k := range corpus.Kernels() {
+				if !k.Has(arch) || sweep != "" && sweep != "1" && sweep != k.Name || testing.Short() && i%shortStep != 0 {
 					continue
 				}
 				for _, st := range statesOf(k.Name, arch) {

@@ -13,6 +13,9 @@ import (
 // TestSeededFaults plants a fault in a state of the reference, as a wrong pass
 // would, and looks for the first state that goes wrong: it must be that one.
 func TestSeededFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs whole kernels")
+	}
 	for _, f := range []struct {
 		name, kernel, arch, pass string
 		nth                      int // which state of that pass, from 1

@@ -19,10 +19,10 @@ import (
 // and moved and constants changed. Whatever comes of it, Run must return, with
 // an error of its own kinds, and never fail inside.
 func TestDamagedIR(t *testing.T) {
-	rounds := 1
-	if !testing.Short() {
-		rounds = 3
+	if testing.Short() {
+		t.Skip("runs every kernel")
 	}
+	const rounds = 3
 	ks := corpus.Kernels()
 	for round := range rounds {
 		for i := range ks {
