@@ -347,6 +347,9 @@ func init() {
 		if isPyInt(a.v[0]) && isNone(a.v[1]) {
 			return a.v[0]
 		}
+		if i, _, b, k := number(a.v[0]); (k == 'i' || k == 'b') && !isNone(a.v[1]) {
+			return in.roundInt(toBig(i, b), in.intArg(a, 1))
+		}
 		f, ok := toFloat(a.v[0])
 		if !ok {
 			panic(in.errorf("round of %s", in.typeWithValue(a.v[0])).is("TypeError"))
@@ -544,8 +547,23 @@ func (in *interp) toInt(v value, a *args) value {
 	panic(f)
 }
 
-// sorted sorts stably. It is quadratic on purpose nowhere: the comparison may
-// fail, which ends it.
+// roundInt is round(x, n): to a multiple of 10**-n, ties to even.
+func (in *interp) roundInt(x *big.Int, n int64) value {
+	if n >= 0 {
+		return intValue(x)
+	}
+	if -n > int64(x.BitLen()) {
+		return int64(0)
+	}
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(-n), nil)
+	q, r := new(big.Int).DivMod(x, unit, new(big.Int))
+	if c := r.Lsh(r, 1).Cmp(unit); c > 0 || c == 0 && q.Bit(0) == 1 {
+		q.Add(q, big.NewInt(1))
+	}
+	return intValue(q.Mul(q, unit))
+}
+
+// sorted sorts stably; a comparison that fails ends it.
 func (in *interp) sorted(elts []value, key value, reverse bool) []value {
 	type item struct{ v, k value }
 	items := make([]item, len(elts))
@@ -569,6 +587,19 @@ func (in *interp) sorted(elts []value, key value, reverse bool) []value {
 		out[i] = items[i].v
 	}
 	return out
+}
+
+// derives reports a class of a name among c and what it derives from.
+func derives(c *class, name string, depth int) bool {
+	if c.name == name {
+		return true
+	}
+	for _, b := range c.bases {
+		if depth < MaxDepth && derives(b, name, depth+1) {
+			return true
+		}
+	}
+	return false
 }
 
 func subclass(c, p *class, depth int) bool {
@@ -596,8 +627,14 @@ func (in *interp) isInstance(v, cls value) bool {
 		}
 		return false
 	case *class:
+		if e, ok := v.(*exception); ok {
+			return e.kind == c.name || c.name == "Exception" || c.name == "BaseException" || e.cls != nil && derives(e.cls, c.name, 0)
+		}
 		x, ok := v.(*instance)
-		return ok && subclass(x.cls, c, 0)
+		if !ok {
+			return c.name == typeName(v) && !c.span.IsValid()
+		}
+		return subclass(x.cls, c, 0)
 	case *builtin:
 		name := typeName(v)
 		switch c.name {
@@ -605,6 +642,8 @@ func (in *interp) isInstance(v, cls value) bool {
 			return name == "int" || name == "bool"
 		case "str":
 			return name == "str" || name == "dtype"
+		case "NoneType":
+			return isNone(v)
 		case "type":
 			return name == "type"
 		}

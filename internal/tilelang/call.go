@@ -247,6 +247,21 @@ func (in *interp) apply(fn value, a *args) value {
 	return r
 }
 
+// remember calls a function under functools.cache.
+func (in *interp) remember(fn *function, a *args) value {
+	key := &tuple{a.pos}
+	var known bool
+	var v value
+	if f := in.try(func() { v, known = fn.memo.get(in, key) }); f != nil {
+		return in.callFunction(fn, a) // not hashable
+	}
+	if !known {
+		v = in.callFunction(fn, a)
+		fn.memo.set(in, key, v)
+	}
+	return v
+}
+
 // calling notes a call of a function of the file until the result is called.
 func (in *interp) calling(fn *function, a *args) func() {
 	n := len(in.callers)
@@ -271,6 +286,9 @@ func (in *interp) apply1(fn value, a *args) value {
 			}
 		}
 		defer in.calling(fn, a)()
+		if fn.memo != nil && in.b == nil && len(a.kw) == 0 {
+			return in.remember(fn, a)
+		}
 		return in.callFunction(fn, a)
 	case *boundMethod:
 		b := *a
@@ -453,6 +471,12 @@ func (in *interp) evalYield(f *frame, e *syntax.Yield) value {
 	v := value(none)
 	if e.X != nil {
 		v = in.eval(f, e.X)
+	}
+	if e.From {
+		elts := in.iterate(v)
+		in.cells(len(elts))
+		s.yield.elts = append(s.yield.elts, elts...)
+		return none
 	}
 	in.cells(1)
 	s.yield.elts = append(s.yield.elts, v)

@@ -28,6 +28,7 @@ func (c *class) lookupAt(name string, depth int) (value, bool) {
 func (in *interp) classStmt(f *frame, s *syntax.ClassDef) {
 	c := &class{name: s.Name, attrs: map[string]value{}, span: in.file.Span(s.NameLoc)}
 	enum, named := false, false
+	var mixin string // the type that an enumeration's members also have
 	for _, b := range s.Bases {
 		switch base := in.eval(f, b).(type) {
 		case *class:
@@ -37,7 +38,10 @@ func (in *interp) classStmt(f *frame, s *syntax.ClassDef) {
 			c.fields = append(c.fields, base.fields...)
 		default:
 			switch lastName(b) {
-			case "Enum", "IntEnum", "IntFlag", "Flag", "StrEnum":
+			case "IntEnum", "IntFlag", "StrEnum", "int", "str":
+				mixin = lastName(b)
+				enum = enum || mixin != "int" && mixin != "str"
+			case "Enum", "Flag":
 				enum = true
 			case "NamedTuple":
 				named = true
@@ -67,6 +71,7 @@ func (in *interp) classStmt(f *frame, s *syntax.ClassDef) {
 		in.stmt(body, st)
 	}
 	if enum {
+		c.valued = mixin != ""
 		members, byName := &list{}, newDict()
 		for _, st := range s.Body {
 			a, ok := st.(*syntax.Assign)
@@ -142,7 +147,7 @@ func (in *interp) instantiate(c *class, a *args) value {
 	if c.fields == nil {
 		if len(a.pos) > 0 || len(a.kw) > 0 {
 			if isException(c) {
-				return &exception{kind: c.name, args: a.pos}
+				return &exception{kind: c.name, cls: c, args: a.pos}
 			}
 			panic(in.errorf("%s takes no arguments", c.name).note(c.span, "%s is defined here", c.name).is("TypeError"))
 		}

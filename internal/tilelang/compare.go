@@ -1,6 +1,7 @@
 package tilelang
 
 import (
+	"math"
 	"math/big"
 	"strings"
 
@@ -54,6 +55,11 @@ func (in *interp) compareOp(op syntax.Op, a, b value) value {
 		return in.equal(a, b)
 	case syntax.NE:
 		return !in.equal(a, b)
+	}
+	if x, ok := a.(*set); ok {
+		if y, ok := b.(*set); ok {
+			return in.orderSets(op, x, y)
+		}
 	}
 	c := in.order(a, b, op)
 	if c == unordered {
@@ -163,6 +169,10 @@ func textOf(v value) (string, bool) {
 		return v, true
 	case ir.DType:
 		return v.String(), true
+	case *instance:
+		if v.cls.valued {
+			return textOf(v.attrs["value"])
+		}
 	}
 	return "", false
 }
@@ -187,9 +197,7 @@ func (in *interp) equalAt(a, b value, depth int) bool {
 		case ka == 'f' && kb == 'f':
 			return f == g
 		case ka == 'f' || kb == 'f':
-			p, _ := toFloat(a)
-			q, _ := toFloat(b)
-			return p == q
+			return in.order(a, b, syntax.EQ) == 0
 		}
 		return toBig(i, x).Cmp(toBig(j, y)) == 0
 	}
@@ -281,10 +289,13 @@ func (in *interp) order(a, b value, op syntax.Op) int {
 	if ka != 0 && kb != 0 {
 		if ka == 'f' || kb == 'f' {
 			if ka != 'f' {
-				f, _ = toFloat(a)
+				if c := orderFloat(g, toBig(i, x)); c != unordered {
+					return -c
+				}
+				return unordered
 			}
 			if kb != 'f' {
-				g, _ = toFloat(b)
+				return orderFloat(f, toBig(j, y))
 			}
 			switch {
 			case f < g:
@@ -458,4 +469,31 @@ func (in *interp) needKnown(u *unknown) *failure {
 		f.note(u.at, "it comes from here")
 	}
 	return f.is("NameError")
+}
+
+// orderFloat orders a float and an integer exactly.
+func orderFloat(f float64, n *big.Int) int {
+	switch {
+	case math.IsNaN(f):
+		return unordered
+	case math.IsInf(f, 0):
+		return int(math.Copysign(1, f))
+	}
+	return new(big.Float).SetFloat64(f).Cmp(new(big.Float).SetInt(n))
+}
+
+// orderSets are Python's comparisons of sets: subset and superset.
+func (in *interp) orderSets(op syntax.Op, a, b *set) bool {
+	if op == syntax.GT || op == syntax.GE {
+		a, b = b, a
+	}
+	if (op == syntax.LT || op == syntax.GT) && len(a.d.keys) >= len(b.d.keys) {
+		return false
+	}
+	for _, k := range a.d.keys {
+		if _, ok := b.d.get(in, k); !ok {
+			return false
+		}
+	}
+	return true
 }

@@ -16,9 +16,10 @@ type interp struct {
 
 	at       syntax.Loc // the place under evaluation
 	steps    int
-	maxSteps int      // the bound of steps
-	budget   int      // the steps of it that the work at hand may take
-	callers  []caller // the calls of the file's functions around, outermost first
+	maxSteps int        // the bound of steps
+	budget   int        // the steps of it that the work at hand may take
+	handled  []*failure // the exceptions that are being handled, outermost first
+	callers  []caller   // the calls of the file's functions around, outermost first
 	ncells   int
 	depth    int
 

@@ -226,6 +226,8 @@ func (in *interp) stmt(f *frame, s syntax.Stmt) ctl {
 		in.raise(f, s)
 	case *syntax.Try:
 		return in.tryStmt(f, s)
+	case *syntax.Match:
+		return in.matchStmt(f, s)
 	case *syntax.Simple:
 		switch s.Kind {
 		case syntax.Break:
@@ -659,11 +661,15 @@ func (in *interp) assertStmt(f *frame, s *syntax.Assert) {
 func (in *interp) assertFailed(msg func() value) *failure {
 	at := in.at
 	text := "the assertion does not hold"
+	exc := &exception{kind: "AssertionError"}
 	if m, ok := msg().(string); ok && m != "Assertion failed" && m != "" {
 		text += ": " + m
+		exc.args = []value{m}
 	}
 	in.at = at
-	return in.errorf("%s", text).is("AssertionError")
+	f := in.errorf("%s", text).is("AssertionError")
+	f.exc = exc
+	return f
 }
 
 func (in *interp) deleteTarget(f *frame, t syntax.Expr) {
@@ -702,7 +708,10 @@ func (in *interp) deleteTarget(f *frame, t syntax.Expr) {
 
 func (in *interp) raise(f *frame, s *syntax.Raise) {
 	if s.X == nil {
-		panic(in.errorf("an exception is raised again"))
+		if len(in.handled) == 0 {
+			panic(in.errorf("there is no exception to raise again").is("RuntimeError"))
+		}
+		panic(in.handled[len(in.handled)-1])
 	}
 	v := in.eval(f, s.X)
 	in.at = s.Loc
@@ -719,11 +728,18 @@ func (in *interp) raise(f *frame, s *syntax.Raise) {
 		text = in.str(e)
 	case *instance:
 		kind = e.cls.name
+		text = in.str(e)
+	case *unknown:
+		panic(in.needKnown(e))
+	default:
+		panic(in.errorf("%s is raised: expected an exception", in.typeWithValue(v)).is("TypeError"))
 	}
+	fl := in.errorf("%s: %s", kind, text).is(kind)
 	if text == "" {
-		panic(in.errorf("%s is raised", kind).is(kind))
+		fl = in.errorf("%s is raised", kind).is(kind)
 	}
-	panic(in.errorf("%s: %s", kind, text).is(kind))
+	fl.exc = v
+	panic(fl)
 }
 
 func (in *interp) tryStmt(f *frame, s *syntax.Try) (c ctl) {
@@ -739,9 +755,17 @@ func (in *interp) tryStmt(f *frame, s *syntax.Try) (c ctl) {
 			}
 			handled = true
 			if h.Name != "" {
-				in.assignName(f, h.Name, &exception{kind: kindOf(fl), args: []value{fl.d.Message}})
+				in.assignName(f, h.Name, fl.value())
 			}
-			c = in.block(f, h.Body)
+			in.handled = append(in.handled, fl)
+			again := in.try(func() { c = in.block(f, h.Body) })
+			in.handled = in.handled[:len(in.handled)-1]
+			if again != nil {
+				if !again.limit {
+					in.block(f, s.Finally)
+				}
+				panic(again)
+			}
 			break
 		}
 		if !handled {
@@ -757,6 +781,14 @@ func (in *interp) tryStmt(f *frame, s *syntax.Try) (c ctl) {
 	return c
 }
 
+// value is a failure as Python's exception.
+func (f *failure) value() value {
+	if f.exc != nil {
+		return f.exc
+	}
+	return &exception{kind: kindOf(f), args: []value{f.d.Message}}
+}
+
 func kindOf(f *failure) string {
 	if f.kind == "" {
 		return "Exception"
@@ -768,10 +800,20 @@ func (in *interp) handles(f *frame, h syntax.Handler, fl *failure) bool {
 	if h.Type == nil {
 		return true
 	}
+	var cls *class
+	switch e := fl.exc.(type) {
+	case *exception:
+		cls = e.cls
+	case *instance:
+		cls = e.cls
+	}
 	var match func(e syntax.Expr) bool
 	match = func(e syntax.Expr) bool {
 		switch e := e.(type) {
 		case *syntax.Name:
+			if cls != nil && derives(cls, e.ID, 0) {
+				return true
+			}
 			return e.ID == "Exception" || e.ID == "BaseException" || e.ID == fl.kind ||
 				e.ID == "ArithmeticError" && (fl.kind == "ZeroDivisionError" || fl.kind == "OverflowError") ||
 				e.ID == "LookupError" && (fl.kind == "KeyError" || fl.kind == "IndexError")

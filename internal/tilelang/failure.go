@@ -42,6 +42,8 @@ type failure struct {
 	limit bool
 	// callers are the calls around, which are told as notes.
 	callers []caller
+	// exc is the raised exception, nil if it was not raised by the file.
+	exc value
 	// kind is the Python exception, for try statements: "ValueError", ...
 	kind string
 }

@@ -1,8 +1,11 @@
 package tilelang
 
 import (
+	"math/bits"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
@@ -154,12 +157,70 @@ func init() {
 	test("isupper", func(r rune) bool { return !(r >= 'a' && r <= 'z') })
 	test("islower", func(r rune) bool { return !(r >= 'A' && r <= 'Z') })
 	for name, align := range map[string]string{"ljust": "<", "rjust": ">", "center": "^"} {
-		str(name+"(self, width)", func(in *interp, s string, a *args) value {
-			return in.format(s, align+in.str(in.intArg(a, 1)))
+		str(name+"(self, width, fillchar=\" \")", func(in *interp, s string, a *args) value {
+			fill := in.stringArg(a, 2)
+			if utf8.RuneCountInString(fill) != 1 {
+				panic(in.errorAt(a.at[2], "%s is filled with %s: expected one character", a.name(), pyQuote(fill)).is("TypeError"))
+			}
+			return in.format(s, fill+align+in.str(in.intArg(a, 1)))
 		})
 	}
-	str("zfill(self, width)", func(in *interp, s string, a *args) value { return in.format(s, "0>"+in.str(in.intArg(a, 1))) })
+	str("zfill(self, width)", func(in *interp, s string, a *args) value {
+		sign := ""
+		if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") {
+			sign, s = s[:1], s[1:]
+		}
+		return sign + in.format(s, "0>"+in.str(max(in.intArg(a, 1)-int64(len(sign)), 0)))
+	})
 	str("encode(self, encoding=\"utf-8\")", func(in *interp, s string, a *args) value { return s })
+	str("rsplit(self, sep=None, maxsplit=-1)", func(in *interp, s string, a *args) value {
+		n := in.intArg(a, 2)
+		var parts []value
+		blank := isNone(a.v[1])
+		sep := " "
+		if !blank {
+			if sep = in.stringArg(a, 1); sep == "" {
+				panic(in.errorf("an empty separator").is("ValueError"))
+			}
+		}
+		for {
+			cut := strings.LastIndex(s, sep)
+			if blank {
+				s = strings.TrimRightFunc(s, unicode.IsSpace)
+				cut = strings.LastIndexFunc(s, unicode.IsSpace)
+			}
+			if cut < 0 || n >= 0 && int64(len(parts)) >= n {
+				break
+			}
+			in.cells(1)
+			parts = append(parts, s[cut+len(sep):])
+			s = s[:cut]
+		}
+		if blank {
+			s = strings.TrimSpace(s)
+		}
+		if !blank || s != "" {
+			parts = append(parts, s)
+		}
+		slices.Reverse(parts)
+		return &list{parts}
+	})
+	str("swapcase(self)", func(in *interp, s string, a *args) value {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsUpper(r) {
+				return unicode.ToLower(r)
+			}
+			return unicode.ToUpper(r)
+		}, s)
+	})
+	str("rpartition(self, sep)", func(in *interp, s string, a *args) value {
+		sep := in.stringArg(a, 1)
+		i := strings.LastIndex(s, sep)
+		if i < 0 {
+			return &tuple{[]value{"", "", s}}
+		}
+		return &tuple{[]value{s[:i], sep, s[i+len(sep):]}}
+	})
 	str("partition(self, sep)", func(in *interp, s string, a *args) value {
 		sep := in.stringArg(a, 1)
 		before, after, ok := strings.Cut(s, sep)
@@ -356,6 +417,14 @@ func init() {
 	def("int", "bit_length(self)", func(in *interp, a *args) value {
 		i, _, b, _ := number(a.v[0])
 		return int64(toBig(i, b).BitLen())
+	})
+	def("int", "bit_count(self)", func(in *interp, a *args) value {
+		i, _, b, _ := number(a.v[0])
+		n := 0
+		for _, w := range toBig(i, b).Bits() {
+			n += bits.OnesCount(uint(w))
+		}
+		return int64(n)
 	})
 	def("float", "is_integer(self)", func(in *interp, a *args) value {
 		f := a.v[0].(float64)

@@ -340,6 +340,17 @@ func mathModule() *module {
 			return r
 		})
 	}
+	m.attrs["hypot"] = rawBuiltin("math.hypot", func(in *interp, a *args) value {
+		sum := 0.0
+		for _, v := range a.pos {
+			x, ok := toFloat(v)
+			if !ok {
+				panic(in.errorf("math.hypot of %s: expected a number", in.typeWithValue(v)).is("TypeError"))
+			}
+			sum = math.Hypot(sum, x)
+		}
+		return sum
+	})
 	def("log(x, base=None)", func(in *interp, a *args) value {
 		x := float(in, a, 0)
 		if x <= 0 {
@@ -582,7 +593,34 @@ func itertoolsModule() *module {
 		}
 		return in.seqItem(&list{in.iterate(a.pos[0])}, s)
 	})
-	m.attrs["zip_longest"] = pyBuiltins["zip"]
+	m.attrs["zip_longest"] = rawBuiltin("itertools.zip_longest", func(in *interp, a *args) value {
+		fill := value(none)
+		for _, k := range a.kw {
+			if k.name != "fillvalue" {
+				panic(in.errorf("itertools.zip_longest has no argument %s", k.name).is("TypeError"))
+			}
+			fill = k.v
+		}
+		var rows []*tuple
+		for i, v := range a.pos {
+			for j, e := range in.iterate(v) {
+				if j == len(rows) {
+					in.cells(len(a.pos) + 1)
+					r := &tuple{make([]value, len(a.pos))}
+					for k := range r.elts {
+						r.elts[k] = fill
+					}
+					rows = append(rows, r)
+				}
+				rows[j].elts[i] = e
+			}
+		}
+		out := &list{}
+		for _, r := range rows {
+			out.elts = append(out.elts, r)
+		}
+		return out
+	})
 	return m
 }
 
@@ -628,16 +666,22 @@ func functoolsModule() *module {
 			return in.apply(p.pos[0], &b)
 		})
 	})
-	same := rawBuiltin("functools.cache", func(in *interp, a *args) value {
+	var cached *builtin
+	cached = rawBuiltin("functools.cache", func(in *interp, a *args) value {
 		if len(a.pos) == 1 {
+			if fn, ok := a.pos[0].(*function); ok && !fn.gen {
+				c := *fn
+				c.memo = newDict()
+				return &c
+			}
 			switch a.pos[0].(type) {
 			case *function, *jitFunc, *primFunc, *macro, *builtin:
 				return a.pos[0]
 			}
 		}
-		return rawBuiltin("functools.cache", func(in *interp, a *args) value { return a.pos[0] })
+		return cached
 	})
-	m.attrs["lru_cache"], m.attrs["cache"], m.attrs["wraps"] = same, same, rawBuiltin("functools.wraps", func(in *interp, a *args) value {
+	m.attrs["lru_cache"], m.attrs["cache"], m.attrs["wraps"] = cached, cached, rawBuiltin("functools.wraps", func(in *interp, a *args) value {
 		return rawBuiltin("functools.wraps", func(in *interp, a *args) value { return a.pos[0] })
 	})
 	return m

@@ -83,6 +83,10 @@ func (in *interp) toExpr(v value) ir.Expr {
 		panic(in.errorf("a region of buffer %s is used as a value: expected an element", v.buf.Name).is("TypeError"))
 	case *unknown:
 		panic(in.needKnown(v))
+	case *instance:
+		if v.cls.valued {
+			return in.toExpr(v.attrs["value"])
+		}
 	}
 	panic(in.errorf("expected an expression, got %s", in.typeWithValue(v)).is("TypeError"))
 }

@@ -29,6 +29,10 @@ func number(v value) (i int64, f float64, b *big.Int, kind byte) {
 		return 0, 0, v, 'b'
 	case float64:
 		return 0, v, nil, 'f'
+	case *instance:
+		if v.cls.valued {
+			return number(v.attrs["value"])
+		}
 	}
 	return 0, 0, nil, 0
 }

@@ -67,7 +67,8 @@ type function struct {
 	def      *syntax.FuncDef
 	lambda   *syntax.Lambda
 	env      *frame
-	gen      bool // it yields
+	gen      bool  // it yields
+	memo     *dict // what functools.cache keeps, nil without
 }
 
 // builtin is a function of ours.
@@ -96,6 +97,7 @@ type class struct {
 	fields []string // of a dataclass or NamedTuple, in order
 	data   bool
 	meta   bool // T.meta_class
+	valued bool // an enumeration whose members are ints or strings
 	span   ir.Span
 }
 
@@ -120,6 +122,7 @@ type classMethod struct{ fn value }
 // exception is a raised or raisable Python exception.
 type exception struct {
 	kind string
+	cls  *class // nil: one of Python's own
 	args []value
 }
 
@@ -435,6 +438,12 @@ func (in *interp) writeRepr(sb *strings.Builder, v value, depth int) {
 			}
 			sb.WriteString(")")
 			return
+		}
+		if m, ok := v.cls.lookup("__repr__"); ok {
+			if s, ok := in.call(&boundMethod{v, m}, nil).(string); ok {
+				sb.WriteString(s)
+				return
+			}
 		}
 		sb.WriteString("<" + v.cls.name + " object>")
 	case *module:

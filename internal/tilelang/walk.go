@@ -123,6 +123,12 @@ func walkNode(n syntax.Node, visit func(syntax.Node) bool) {
 		walkExprs(n.Targets, visit)
 	case *syntax.Raise:
 		exprs(n.X, n.Cause)
+	case *syntax.Match:
+		exprs(n.Subject)
+		for _, c := range n.Cases {
+			exprs(c.Pattern, c.Guard)
+			walkStmts(c.Body, visit)
+		}
 	case *syntax.Try:
 		walkStmts(n.Body, visit)
 		for _, h := range n.Handlers {

@@ -303,6 +303,7 @@ type Walrus struct {
 type Yield struct {
 	Loc
 	Await bool
+	From  bool
 	X     Expr
 }
 

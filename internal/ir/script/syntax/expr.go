@@ -257,6 +257,7 @@ func (p *parser) yield() Expr {
 	p.advance()
 	n := &Yield{}
 	if p.got(kwFrom) {
+		n.From = true
 		n.X = p.expr()
 	} else if p.startsExpr() {
 		n.X = p.exprList()
@@ -343,7 +344,7 @@ func (p *parser) postfix() Expr {
 		}
 		x := p.postfix()
 		p.leave()
-		return &Yield{p.loc(pos), true, x}
+		return &Yield{Loc: p.loc(pos), Await: true, X: x}
 	}
 	x := p.atom()
 	for {

@@ -1,0 +1,64 @@
+package tilelang
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lowertrace/internal/diag"
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/script/syntax"
+)
+
+// TestPython compares what Python values come to with what CPython 3.11 gives:
+// show(x, ...) in a case is a line of reprs.
+func TestPython(t *testing.T) {
+	files, err := filepath.Glob("testdata/python/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			ar, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := showPython(t, ar.Files[0].Name, string(ar.Files[0].Data))
+			if want := string(ar.Files[1].Data); got != want {
+				t.Error(cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+			}
+		})
+	}
+}
+
+// showPython evaluates a file of Python and returns what it shows.
+func showPython(t *testing.T, name, text string) string {
+	t.Helper()
+	diags := &diag.List{}
+	file := syntax.Parse(ir.NewSource(name, text), diags)
+	if diags.HasErrors() {
+		t.Fatal(diags.Err())
+	}
+	in := &interp{file: file, diags: diags, lang: newLang(), globals: newFrame(nil)}
+	in.allow(MaxSteps)
+	var b strings.Builder
+	in.globals.vars["show"] = &builtin{name: "show", fn: func(in *interp, a *args) value {
+		for i, v := range a.pos {
+			if i > 0 {
+				b.WriteString(" | ")
+			}
+			b.WriteString(in.repr(v))
+		}
+		b.WriteByte('\n')
+		return none
+	}}
+	for _, s := range file.Body {
+		if f := in.try(func() { in.stmt(in.globals, s) }); f != nil {
+			t.Error(f.d.Error())
+		}
+	}
+	return b.String()
+}
