@@ -238,7 +238,7 @@ func (x *execution) gpuFailed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return reported(ExitInterrupted)
 	case errors.Is(err, gpu.ErrHang):
-		return Failf("%w within %v: it hangs, or --timeout is too short", gpu.ErrHang, x.o.Timeout)
+		return Failf("the kernel did not finish within %v: it hangs, or --timeout is too short", x.o.Timeout)
 	case errors.As(err, &ce) && ce.Sticky():
 		return Failf("the kernel crashed: %w", err)
 	}

@@ -208,6 +208,14 @@ func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // write prints the report for people.
 func (r *ExecReport) write(w io.Writer) {
+	var b strings.Builder
+	r.layOut(&b)
+	for line := range strings.Lines(b.String()) { // columns are padded, the last too
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+func (r *ExecReport) layOut(w io.Writer) {
 	fmt.Fprintf(w, "%s · lowered for %s, compiled for %s · %s\n\n", r.Function, r.Lowered, r.Compiled, r.GPU)
 	for _, m := range r.Warnings {
 		fmt.Fprintln(w, m)
@@ -254,9 +262,9 @@ func (r *ExecReport) write(w io.Writer) {
 			about = "at most "
 		}
 		if k.Flops > 0 {
-			fmt.Fprintf(t, "work\t%s%s\n", about, count(k.Flops, "FLOP")+rateText(k.GFlops, k.FlopsPercent, k.PeakGFlops, "GFLOP/s", k.PeakUnit))
+			fmt.Fprintf(t, "work\t%s%s\n", about, count(k.Flops, "FLOP")+rateText(k.GFlops, k.FlopsPercent, k.PeakGFlops, "FLOP/s", k.PeakUnit))
 		}
-		fmt.Fprintf(t, "memory\t%s\n", count(k.Bytes, "B")+" read or written once"+rateText(k.GBytes, k.BytesPercent, k.PeakGBytes, "GB/s", "memory"))
+		fmt.Fprintf(t, "memory\t%s\n", count(k.Bytes, "B")+" read or written once"+rateText(k.GBytes, k.BytesPercent, k.PeakGBytes, "B/s", "memory"))
 	}
 	t.Flush()
 }
@@ -343,14 +351,14 @@ func limitText(limits []string) string {
 	return " (limit: " + strings.Join(limits, ", ") + ")"
 }
 
-// rateText is a rate and its share of the device's peak.
+// rateText is a rate, in 10⁹ of a unit, and its share of the device's peak.
 func rateText(rate, percent, peak float64, unit, of string) string {
 	if rate == 0 {
 		return ""
 	}
-	s := fmt.Sprintf(" · %s %s", sig(rate), unit)
+	s := " · " + count(rate*1e9, unit)
 	if peak > 0 {
-		s += fmt.Sprintf(", %s %% of the %s peak of %s", sig(percent), of, sig(peak))
+		s += fmt.Sprintf(", %s %% of the %s peak of %s", sig(percent), of, count(peak*1e9, unit))
 	}
 	return s
 }

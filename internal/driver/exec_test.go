@@ -172,7 +172,7 @@ func TestExecAnswers(t *testing.T) {
 	}{
 		{name: "right", kernel: "softmax", code: 0, want: []string{
 			"softmax · lowered for sm_80, compiled for sm_90a · NVIDIA H200", "right, by the interpreter", "Y: 65536 elements, identical",
-			"10.0 µs with L2 flushed (median of 3), 4.00 µs back to back", "52.4 GB/s", "% of the memory peak of 4917", "init: "}},
+			"10.0 µs with L2 flushed (median of 3), 4.00 µs back to back", "52.4 GB/s", "% of the memory peak of 4.92 TB/s", "init: "}},
 		{name: "wrong element", kernel: "softmax", code: 1, gpu: fakeGPU{spoil: func(n string, raw []byte) {
 			if n == "Y" {
 				raw[4*515+3] = 0x40
@@ -193,7 +193,7 @@ func TestExecAnswers(t *testing.T) {
 		{name: "beside a buffer", kernel: "softmax", code: 1, gpu: fakeGPU{res: gpuResult{outside: []string{"Y"}}}, want: []string{"WRONG", "memory beside buffer Y was written"}},
 		{name: "out of memory", kernel: "softmax", code: 1, gpu: fakeGPU{err: &gpu.CUDAError{Call: "cuMemAlloc_v2", Code: 2, Name: "CUDA_ERROR_OUT_OF_MEMORY"}}, want: []string{"cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY"}},
 		{name: "crash", kernel: "softmax", code: 1, gpu: fakeGPU{err: &gpu.CUDAError{Call: "cuStreamQuery", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS"}}, want: []string{"the kernel crashed: cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS"}},
-		{name: "hang", kernel: "softmax", code: 1, gpu: fakeGPU{err: gpu.ErrHang}, want: []string{"did not finish in time within 1s: it hangs, or --timeout is too short"}},
+		{name: "hang", kernel: "softmax", code: 1, gpu: fakeGPU{err: gpu.ErrHang}, want: []string{"the kernel did not finish within 1s: it hangs, or --timeout is too short"}},
 		{name: "scalar and strides", kernel: "dynamic_strided_add", code: 0, change: func(o *ExecOptions) { o.Set = []string{"m=20", "n=33", "s=40", "delta=2.5"} }, want: []string{"C: 660 elements, identical"}},
 		{name: "unknown size", kernel: "dynamic_strided_add", code: 2, change: func(o *ExecOptions) { o.Set = []string{"deta=2.5"} }, want: []string{"--set deta: dynamic_strided_add has no such size or scalar, it has m, n, s, delta; did you mean delta?"}},
 		{name: "no number", kernel: "dynamic_strided_add", code: 2, change: func(o *ExecOptions) { o.Set = []string{"m=few"} }, want: []string{`--set m=few: "few" is no number`}},

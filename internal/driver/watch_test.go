@@ -137,7 +137,7 @@ func TestWatchRuns(t *testing.T) {
 	wait("the kernel crashed: cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS")
 	setErr(gpu.ErrHang)
 	save(t, o.Files[0], text+"\n")
-	wait("did not finish in time within 1s")
+	wait("did not finish within 1s")
 	setErr(nil)
 	save(t, o.Files[0], text)
 	wait("the code is the same", "right, by the interpreter", "with L2 flushed")
