@@ -15,15 +15,18 @@ import (
 // values (the identity where the condition fails), and half of the threads
 // that are left combine theirs with the other half's, with a barrier after
 // each step. Loads of a result read the group's first element instead.
+// A sum, maximum or minimum of 32 bits over neighbouring threads goes through
+// shuffles (T.call_extern of tl::AllReduce), with one exchange of the warps'
+// parts in shared memory if there are several; all threads hold its result.
 // Invariant: barriers are executed by all threads.
 var LowerThreadAllreduce = &pipeline.Pass{
 	Name:         "LowerThreadAllreduce",
 	Stage:        stage,
-	Doc:          "expand reductions across threads into a tree in shared memory",
+	Doc:          "expand reductions across threads into shuffles or a tree in shared memory",
 	Precondition: "Launch axes are known by tag and have constant extents.",
-	Effect:       "T.tvm_thread_allreduce becomes stores to a shared buffer, barriers and halving steps; loads of its results read that buffer.",
+	Effect:       "T.tvm_thread_allreduce over neighbouring threads becomes shuffles, with one exchange between warps; any other stores to a shared buffer, barriers and halving steps. Loads of its results read what holds them then.",
 	Before:       "T.tvm_thread_allreduce(T.uint32(1), acc[0], T.bool(True), red[0], tk)\ny[tn] = red[0]",
-	After:        "red_buf0[tn * 2 + tk] = acc[0]\nT.tvm_storage_sync(\"shared\")\nif tk < 1:\n    red_buf0[tn * 2 + tk] = red_buf0[tn * 2 + tk] + red_buf0[tn * 2 + tk + 1]\nT.tvm_storage_sync(\"shared\")\ny[tn] = red_buf0[tn * 2]",
+	After:        "red_buf0[0] = T.call_extern(\"float32\", \"tl::AllReduce<tl::SumOp, 32, 1, 0, tl::NamedBarrier<128>>::run\", acc[0])\ny[tn] = red_buf0[0]",
 	Run:          pipeline.BodyPass(nil, lowerAllreduce),
 }
 
@@ -123,6 +126,7 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 	}
 	var index, group ir.Expr = ir.I32(0), ir.I32(0)
 	width, groups := int64(1), int64(1)
+	neighbours := true // the threads of a group have consecutive numbers
 	for _, tag := range []string{"threadIdx.x", "threadIdx.y", "threadIdx.z"} {
 		a, ok := axes[tag]
 		if !ok || a.extent == 1 {
@@ -130,6 +134,7 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 		}
 		if isOver[a.v] {
 			index = ir.NewBinary(ir.Add, index, ir.NewBinary(ir.Mul, a.v, ir.I32(width)))
+			neighbours = neighbours && groups == 1
 			width *= a.extent
 		} else {
 			group = ir.NewBinary(ir.Add, group, ir.NewBinary(ir.Mul, a.v, ir.I32(groups)))
@@ -141,10 +146,47 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 	barrier := func() ir.Stmt {
 		return &ir.Evaluate{Value: ir.NewCall(ir.MustOp("tvm_storage_sync"), ir.Str("shared")), Org: org}
 	}
+	name := func() string {
+		*count++
+		return fmt.Sprintf("red_buf%d", *count-1)
+	}
+	if op := shuffled(red); op != "" && neighbours && (groups*width)%warpSize == 0 && width&(width-1) == 0 && width <= warpSize*warpSize {
+		l, ok := results[0].(*ir.BufferLoad)
+		if !ok {
+			return bad("a result of T.tvm_thread_allreduce must be an element of a buffer")
+		}
+		v := values[0]
+		if !ir.IsConst(cond, 1) {
+			v = &ir.Select{Cond: cond, True: v, False: red.Identity[0]}
+		}
+		t := v.DType()
+		all := func(n int64, v ir.Expr) ir.Expr {
+			f := fmt.Sprintf("tl::AllReduce<%s, %d, 1, 0, tl::NamedBarrier<%d>>::run", op, n, groups*width)
+			return ir.NewTypedCall(ir.MustOp("call_extern"), t, ir.Str(f), v)
+		}
+		own := ir.NewBuffer(name(), t, "local", ir.I32(1))
+		zero := []ir.Expr{ir.I32(0)}
+		have := &ir.BufferLoad{Buffer: own, Indices: zero}
+		put := func(v ir.Expr) { out = append(out, &ir.BufferStore{Buffer: own, Indices: zero, Value: v, Org: org}) }
+		allocs = append(allocs, &ir.AllocBuffer{Buffer: own, Org: org})
+		put(all(min(width, warpSize), v))
+		if parts := width / warpSize; parts > 1 {
+			part := ir.NewBuffer(name(), t, "shared", ir.I32(groups*parts))
+			allocs = append(allocs, &ir.AllocBuffer{Buffer: part, Org: org})
+			first := ir.NewBinary(ir.Mul, group, ir.I32(parts))
+			out = append(out, barrier(), &ir.IfThenElse{
+				Cond: ir.NewBinary(ir.EQ, ir.NewBinary(ir.FloorMod, index, ir.I32(warpSize)), ir.I32(0)),
+				Then: &ir.BufferStore{Buffer: part, Indices: []ir.Expr{ir.NewBinary(ir.Add, first, ir.NewBinary(ir.FloorDiv, index, ir.I32(warpSize)))}, Value: have, Org: org},
+				Org:  org,
+			}, barrier())
+			put(all(parts, &ir.BufferLoad{Buffer: part, Indices: []ir.Expr{ir.NewBinary(ir.Add, first, ir.NewBinary(ir.FloorMod, index, ir.I32(parts)))}}))
+		}
+		replaced[l.Buffer.Data] = have
+		return allocs, out, nil
+	}
 	bufs := make([]*ir.Buffer, n)
 	for i, v := range values {
-		bufs[i] = ir.NewBuffer(fmt.Sprintf("red_buf%d", *count), v.DType(), "shared", ir.I32(groups*width))
-		*count++
+		bufs[i] = ir.NewBuffer(name(), v.DType(), "shared", ir.I32(groups*width))
 		allocs = append(allocs, &ir.AllocBuffer{Buffer: bufs[i], Org: org})
 	}
 	out = append(out, barrier())
@@ -191,4 +233,27 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 		replaced[l.Buffer.Data] = &ir.BufferLoad{Buffer: bufs[i], Indices: []ir.Expr{base}}
 	}
 	return allocs, out, nil
+}
+
+const warpSize = 32
+
+// shuffled names the reduction of one value of 32 bits that shuffles can do,
+// "" for others.
+func shuffled(red *ir.CommReducer) string {
+	if len(red.Result) != 1 || len(red.LHS) != 1 || red.LHS[0].Type.Bits != 32 || red.LHS[0].Type.Lanes > 1 {
+		return ""
+	}
+	b, ok := red.Result[0].(*ir.Binary)
+	if !ok || b.A != ir.Expr(red.LHS[0]) || b.B != ir.Expr(red.RHS[0]) {
+		return ""
+	}
+	switch b.Op {
+	case ir.Add:
+		return "tl::SumOp"
+	case ir.Max:
+		return "tl::MaxOp"
+	case ir.Min:
+		return "tl::MinOp"
+	}
+	return ""
 }
