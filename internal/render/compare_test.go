@@ -61,3 +61,23 @@ func TestCompareEqualAndUnknown(t *testing.T) {
 		t.Error("an unknown pass is taken")
 	}
 }
+
+// A pass that one run alone has and that changed nothing is told, and the first difference of text
+// after it is shown.
+func TestCompareGoesOnPastIdlePasses(t *testing.T) {
+	rec := func(i int, name, before, after string) trace.LowerRecord {
+		return trace.LowerRecord{Index: i, Name: name, Phase: "p", Status: trace.Completed, ParentIndex: trace.NoParent,
+			BeforeText: before, AfterText: after, HasBefore: true, HasAfter: true, Changed: before != after}
+	}
+	a := &trace.Run{Records: []trace.LowerRecord{rec(0, "Same", "x\n", "y\n"), rec(1, "Idle", "y\n", "y\n"), rec(2, "Last", "y\n", "a\n")}}
+	b := &trace.Run{Records: []trace.LowerRecord{rec(0, "Same", "x\n", "y\n"), rec(1, "Last", "y\n", "b\n")}}
+	var out bytes.Buffer
+	if err := NewTerminal(&out, TerminalOptions{}).Compare(trace.Align(a, b), CompareOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"only in A", "\n-a\n+b\n", "first diverging at Idle"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}

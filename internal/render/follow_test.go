@@ -117,3 +117,20 @@ func TestHasName(t *testing.T) {
 		}
 	}
 }
+
+// A pass whose result is set aside, as the host's half of a module is, is no step on the way.
+func TestFollowPassesOverResultsSetAside(t *testing.T) {
+	run := originsRun()
+	gen := run.Records[2]
+	aside := trace.LowerRecord{Index: 2, Name: "Filter", Phase: "p", Status: trace.Completed, ParentIndex: -1, HasBefore: true, HasAfter: true, Changed: true,
+		BeforeText: gen.BeforeText, AfterText: "host\n", BeforeOrigins: gen.BeforeOrigins}
+	gen.Index = 3
+	run.Records = append(run.Records[:2], aside, gen)
+	f, err := FollowLine(run, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := followText(f); strings.Contains(s, "gone") || strings.Contains(s, "Filter") || !strings.Contains(s, "in the CUDA") {
+		t.Errorf("got\n%s", s)
+	}
+}

@@ -343,3 +343,28 @@ func FuzzTerminal(f *testing.F) {
 		}
 	})
 }
+
+// The heading's right end is there where the line has room for it, and messages that the caller
+// tells elsewhere are left out.
+func TestTerminalHeadingAndErrors(t *testing.T) {
+	m := trace.Manifest{Function: "softmax", Target: "sm_80", InputName: "softmax.py:9"}
+	failed := trace.LowerRecord{Index: 3, Name: "Bad", Status: trace.Failed, ErrorMsg: "no way", ParentIndex: trace.NoParent}
+	show := func(o TerminalOptions) string {
+		var b strings.Builder
+		term := NewTerminal(&b, o)
+		term.Start(m)
+		term.Record(failed)
+		return b.String()
+	}
+	wide := show(TerminalOptions{Width: 60, Heading: "TL_LOWER_TRACE=both"})
+	if want := "softmax · sm_80 · softmax.py:9           TL_LOWER_TRACE=both\n"; !strings.HasPrefix(wide, want) {
+		t.Errorf("heading: %q", wide)
+	}
+	if !strings.Contains(wide, "no way") {
+		t.Errorf("no message: %q", wide)
+	}
+	narrow := show(TerminalOptions{Width: 50, Heading: "TL_LOWER_TRACE=both", NoErrors: true})
+	if strings.Contains(narrow, "TL_LOWER_TRACE") || strings.Contains(narrow, "no way") || !strings.Contains(narrow, "FAILED") {
+		t.Errorf("narrow: %q", narrow)
+	}
+}
