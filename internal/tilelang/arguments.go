@@ -11,7 +11,7 @@ import (
 func (in *interp) arguments(fn *function, tune value, skip map[string]bool) map[string]value {
 	sel := &in.sel
 	out := map[string]value{}
-	var missing []string
+	var missing, open []string // open: a default of None, which a configuration of the autotuner replaces
 	for i, p := range fn.params {
 		if skip[p.Name] || p.Kind == syntax.VarArgs || p.Kind == syntax.VarKeywords {
 			continue
@@ -23,6 +23,9 @@ func (in *interp) arguments(fn *function, tune value, skip map[string]bool) map[
 		}
 		if d := fn.defaults[i]; d != nil {
 			out[p.Name] = d
+			if isNone(d) {
+				open = append(open, p.Name)
+			}
 			continue
 		}
 		missing = append(missing, p.Name)
@@ -35,9 +38,8 @@ func (in *interp) arguments(fn *function, tune value, skip map[string]bool) map[
 		}
 		missing = append(missing, c)
 	}
-	if len(missing) > 0 {
-		missing = in.fromConfigs(tune, missing, out)
-	}
+	in.fromConfigs(tune, open, out)
+	missing = in.fromConfigs(tune, missing, out)
 	if len(missing) > 0 {
 		missing = in.fromCalls(fn, missing, out, skip)
 	}
@@ -76,6 +78,9 @@ func (in *interp) defaultsText(fn *function, skip map[string]bool) string {
 // fromConfigs takes missing arguments from the first configuration of the
 // autotuner.
 func (in *interp) fromConfigs(tune value, missing []string, out map[string]value) []string {
+	if len(missing) == 0 {
+		return nil
+	}
 	var first *dict
 	switch t := tune.(type) {
 	case *list:

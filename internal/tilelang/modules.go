@@ -741,11 +741,12 @@ func argparseModule() *module {
 		defaults := map[string]value{}
 		p := &module{name: "ArgumentParser", attrs: map[string]value{}}
 		add := rawBuiltin("add_argument", func(in *interp, a *args) value {
-			name := ""
+			name, long := "", false
 			for _, v := range a.pos {
 				if s, ok := v.(string); ok {
-					if n := strings.TrimLeft(s, "-"); name == "" || strings.HasPrefix(s, "--") {
-						name = strings.ReplaceAll(n, "-", "_")
+					// The first long option names the argument.
+					if isLong := strings.HasPrefix(s, "--"); name == "" || isLong && !long {
+						name, long = strings.ReplaceAll(strings.TrimLeft(s, "-"), "-", "_"), isLong
 					}
 				}
 			}
