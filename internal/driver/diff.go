@@ -32,9 +32,9 @@ func (d *Deps) openRun(arg, traceDir string) (*trace.Run, error) {
 
 // lastTwo are the two newest runs below a trace directory, older first.
 func lastTwo(traceDir string) ([]string, error) {
-	runs, err := trace.List(traceDir)
+	runs, err := listRuns(traceDir)
 	if err != nil {
-		return nil, Usagef("%v", err)
+		return nil, err
 	}
 	var a, b *trace.RunInfo // b is the newest
 	for i := range runs {

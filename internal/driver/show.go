@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -222,11 +224,27 @@ func findRecord(run *trace.Run, name string) (int, error) {
 	return 0, Usagef("%s occurs %d times in the run: say its record number, one of %v", name, len(hits), labels)
 }
 
+// listRuns is trace.List with its errors worded.
+func listRuns(dir string) ([]trace.RunInfo, error) {
+	runs, err := trace.List(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, noRuns(dir)
+	case err != nil:
+		return nil, Usagef("%v", err)
+	}
+	return runs, nil
+}
+
+func noRuns(dir string) error {
+	return Usagef("%s does not exist: lowertrace run makes it, --trace-dir or TL_LOWER_TRACE_DIR names another", dir)
+}
+
 // List lists runs.
 func List(d *Deps, o ListOptions) error {
-	runs, err := trace.List(o.Dir)
+	runs, err := listRuns(o.Dir)
 	if err != nil {
-		return Usagef("%v", err)
+		return err
 	}
 	if o.JSON {
 		return writeJSON(d.Stdout, map[string]any{"schema_version": 1, "runs": runs})
@@ -253,6 +271,9 @@ func Prune(d *Deps, o PruneOptions) error {
 	removed, err := trace.Prune(o.Dir, o.Keep)
 	for _, r := range removed {
 		fmt.Fprintf(d.Stdout, "removed %s\n", r)
+	}
+	if errors.Is(err, fs.ErrNotExist) && len(removed) == 0 {
+		return noRuns(o.Dir)
 	}
 	if err != nil {
 		return Failf("%v", err)
