@@ -3,8 +3,8 @@
 //
 // # How a launch runs
 //
-// A function is compiled to closures (compile.go, expr.go, access.go, call*.go)
-// and each block of a launch is run by its warps. A warp is a coroutine; its 32
+// A function is compiled to closures (compile.go, expr.go, access.go, call.go and
+// the files of single operators) and each block of a launch is run by its warps. A warp is a coroutine; its 32
 // lanes are evaluated together as vectors under a mask, and values that cannot
 // differ between lanes as scalars. A barrier, a wait on an mbarrier, a named
 // barrier inside a library helper are yields to the block's scheduler
@@ -34,5 +34,22 @@
 // interpreter's values (integers as int64 wrapped to their type, floats as
 // float64 rounded to their type after each operation), so that all views of one
 // allocation agree bit for bit. Asynchronous copies land when they are waited for
-// and not before.
+// and not before; matrix products of warpgroups read their operands and change
+// their accumulators at the wait.
+//
+// # Findings
+//
+// Accesses out of bounds, failed assertions and deadlocks are always reported.
+// Options.Findings adds reads of memory never written, races in shared memory
+// (vector clocks of warps, races.go), races between blocks, accesses to memory
+// that an asynchronous copy is on its way to, missing proxy fences, and barriers
+// that part of a block reaches. Lanes of one warp are taken to run in lockstep.
+//
+// # Choices
+//
+// No products and sums are contracted. A matrix instruction's products are exact,
+// summed in float64 and rounded once with the accumulator; T.gemm sums in the
+// same steps, so that it agrees with what it becomes. A Select evaluates the
+// chosen side only, as the CUDA that it becomes does. Functions of C source
+// (pragma_import_c) are not known: a state that calls one is not runnable.
 package interp
