@@ -43,3 +43,18 @@ func TestBuild(t *testing.T) {
 		}
 	}
 }
+
+// TestRunStats tells what the kernels use in the summary of a run.
+func TestRunStats(t *testing.T) {
+	nvrtc := gputest.NVRTC(t)
+	t.Setenv("LOWERTRACE_NVRTC", nvrtc.Path())
+	var stdout, stderr bytes.Buffer
+	d := driver.OSDeps()
+	d.Stdout, d.Stderr, d.StdoutTTY, d.Width = &stdout, &stderr, false, 0
+	if code := run(context.Background(), []string{"run", "--stats", "--trace-dir", t.TempDir()}, d); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr.String())
+	}
+	if !strings.Contains(stdout.String(), "softmax_kernel: sm_80, ") || !strings.Contains(stdout.String(), " blocks per SM (") {
+		t.Errorf("resources are not told:\n%s%s", stdout.String()[max(0, stdout.Len()-800):], stderr.String())
+	}
+}

@@ -66,6 +66,7 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 	f.StringVar(&o.StopAfter, "stop-after", "", "last pass to run")
 	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
 	f.StringSliceVar(&o.Only, "only", nil, "run these passes alone, comma separated")
+	f.BoolVar(&o.Stats, "stats", false, "compile with NVRTC and tell registers, spills and shared memory of each kernel")
 	f.BoolVar(&o.JSON, "json", false, "print the run as one JSON document on standard output")
 	for _, flag := range []string{"start-at", "stop-after", "skip", "only"} {
 		must(cmd.RegisterFlagCompletionFunc(flag, completePasses(s)))

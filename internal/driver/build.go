@@ -11,6 +11,7 @@ import (
 	"lowertrace/internal/launch"
 	"lowertrace/internal/pipeline"
 	"lowertrace/internal/pipeline/cuda"
+	"lowertrace/internal/render"
 )
 
 // BuildOptions are what `build` was asked for.
@@ -171,6 +172,31 @@ func (d *Deps) compileSource(n *gpu.NVRTC, arch string, out *pipeline.Output, so
 		return nil, Failf("%v", err)
 	}
 	return obj, nil
+}
+
+// resources compiles generated code and says what its kernels use. What is in
+// the way, a missing compiler or an error in the code, is told and fails
+// nothing: the lowering itself is done.
+func (d *Deps) resources(j *job, out *pipeline.Output) []render.SummaryLine {
+	n, err := d.openNVRTC("")
+	if err == nil {
+		var obj *gpu.Object
+		if obj, err = d.compileSource(n, j.compileArch(), out, out.Source, kernelSource); err == nil {
+			var spec *launch.Spec
+			if spec, err = launch.Parse(out.Launch); err == nil {
+				var lines []render.SummaryLine
+				for _, k := range obj.Kernels {
+					lines = append(lines, render.SummaryLine{Label: "resources", Text: kernelLine(obj.Arch, spec, k)})
+				}
+				return lines
+			}
+		}
+	}
+	var ex *ExitError
+	if !errors.As(err, &ex) || ex.Err != nil {
+		d.notef("warning: --stats: %v", err)
+	}
+	return nil
 }
 
 func addResources(s *launch.Spec, obj *gpu.Object) {

@@ -76,35 +76,38 @@ func (d *Deps) generate(c *pipeline.Context, j *job, ins *recording, m *ir.IRMod
 		if u.host != nil {
 			c.Aside[cuda.AsideHost] = u.host
 		}
-		source, err := d.generateUnit(c, j, ins, u)
+		out, err := d.generateUnit(c, j, ins, u)
 		if err != nil {
 			return lines, err
 		}
-		more, err := d.updateCopy(j, ins.rec.ScriptDir(), u.function, source, end)
+		more, err := d.updateCopy(j, ins.rec.ScriptDir(), u.function, out.Source, end)
 		if err != nil {
 			return lines, err
 		}
 		lines = append(lines, more...)
+		if j.opts.Stats {
+			lines = append(lines, d.resources(j, out)...)
+		}
 	}
 	return lines, nil
 }
 
 // generateUnit runs the code generator as a record.
-func (d *Deps) generateUnit(c *pipeline.Context, j *job, ins *recording, u unit) (source string, err error) {
+func (d *Deps) generateUnit(c *pipeline.Context, j *job, ins *recording, u unit) (out *pipeline.Output, err error) {
 	h := ins.rec.BeginCodegen(trace.Pass{Name: "codegen", Stage: "codegen", Doc: "print the device module as CUDA C"}, ins.text.print(u.device))
 	ins.open = append(ins.open, openPass{handle: h, name: "the code generator"})
 	err = ins.guard(c, func() error {
-		out, err := j.pipe.Codegen()(c, u.device)
+		var err error
+		out, err = j.pipe.Codegen()(c, u.device)
 		var after trace.Text
 		if err == nil {
-			source = out.Source
 			after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins)}
 		}
 		ins.open = ins.open[:len(ins.open)-1]
 		ins.rec.End(h, after, err, nil)
 		return err
 	})
-	return source, err
+	return out, err
 }
 
 // updateCopy takes generated code into its working copy and says in the

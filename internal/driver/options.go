@@ -29,6 +29,7 @@ type RunOptions struct {
 	StopAfter        string
 	Skip, Only       []string
 	JSON             bool
+	Stats            bool // compile, and tell what each kernel uses
 }
 
 // DiffOptions are what `diff` was asked for.
