@@ -128,6 +128,13 @@ func (d *Deps) updateCopy(j *job, scriptDir, function, source string, end *trace
 		return nil, Failf("working copy: %v", err)
 	}
 	end.Generated = append(end.Generated, trace.GeneratedFile{Kind: "codegen", Path: res.Path})
+	j.copies = append(j.copies, copyDoc{res.Path, function, j.target.Arch, copyWord(res.State), res.Message, res.Backups, res.Command})
+	if !j.showsDiffs() && res.State != trace.CopyUnchanged && res.State != trace.CopyInit {
+		d.notef("%s: %s", res.State, res.Message)
+		if res.Command != "" {
+			d.notef("your edit: %s", res.Command)
+		}
+	}
 	text := res.Path
 	if res.State != trace.CopyUnchanged {
 		text += fmt.Sprintf("   %s: %s", res.State, res.Message)
@@ -137,6 +144,14 @@ func (d *Deps) updateCopy(j *job, scriptDir, function, source string, end *trace
 		lines = append(lines, render.SummaryLine{Label: "your edit", Text: res.Command})
 	}
 	return lines, nil
+}
+
+// copyWord is a state in words; the state of a copy that stayed has none.
+func copyWord(s trace.CopyState) string {
+	if s == trace.CopyUnchanged {
+		return "unchanged"
+	}
+	return string(s)
 }
 
 // codeSettings are the settings that decide the generated code beside the

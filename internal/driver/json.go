@@ -19,8 +19,20 @@ type runDoc struct {
 	InvocationID string      `json:"invocation_id,omitempty"`
 	Dir          string      `json:"dir,omitempty"`
 	Records      []recordDoc `json:"records"`
+	Copies       []copyDoc   `json:"working_copies,omitempty"`
 	// Comparison is how a resumed run differs from the one it came from.
 	Comparison *render.Comparison `json:"comparison,omitempty"`
+}
+
+// copyDoc is what became of a working copy.
+type copyDoc struct {
+	Path     string   `json:"path"`
+	Function string   `json:"function"`
+	Target   string   `json:"target"`
+	State    string   `json:"state"` // init, INIT-BACKUP, unchanged, REGENERATED, PATCHED, SYNCED or CONFLICT
+	Message  string   `json:"message,omitempty"`
+	Backups  []string `json:"backups,omitempty"`
+	Command  string   `json:"command,omitempty"` // shows the edit that was set aside
 }
 
 type recordDoc struct {

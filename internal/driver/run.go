@@ -32,6 +32,7 @@ type job struct {
 	pipe   pipeline.Pipeline
 	config pipeline.Options
 	inv    *invocation // nil: a job by itself
+	copies []copyDoc   // what became of the working copies
 }
 
 // invocation is what the jobs of one command share.
@@ -359,7 +360,9 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 		d.summarize(j, term, rec, run, earlier, reportPath, lines)
 		outErr = term.Err()
 	case j.opts.JSON:
-		j.inv.docs = append(j.inv.docs, newRunDoc(run))
+		doc := newRunDoc(run)
+		doc.Copies = j.copies
+		j.inv.docs = append(j.inv.docs, doc)
 	case reportPath != "":
 		_, outErr = fmt.Fprintln(d.Stdout, reportPath)
 	}
