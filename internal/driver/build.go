@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"lowertrace/internal/gpu"
 	"lowertrace/internal/launch"
@@ -234,7 +235,7 @@ func kernelLine(arch string, s *launch.Spec, k gpu.Kernel) string {
 		}
 		if sm, ok := gpu.LookupSM(arch); ok {
 			o := sm.Occupancy(int(threads), k.Registers, int(smem)+k.Shared)
-			text += fmt.Sprintf(", %d blocks per SM (%.0f %% of warps, limit: %v)", o.Blocks, o.Percent, o.Limits)
+			text += fmt.Sprintf(", %d blocks per SM (%.0f %% of warps, limit: %s)", o.Blocks, o.Percent, strings.Join(o.Limits, ", "))
 		}
 		break
 	}

@@ -311,6 +311,22 @@ func TestExecEdited(t *testing.T) {
 	}
 }
 
+// TileLang source runs as its IR does, with sizes and scalars set by name.
+func TestExecPython(t *testing.T) {
+	o, text := execFile(t, "dynamic_strided_add", "sm_80")
+	execNVRTC(t, &o)
+	file := filepath.Join(filepath.Dir(o.Files[0]), "dynamic_strided_add.py")
+	if err := os.WriteFile(file, []byte(corpus.Text("src/dynamic_strided_add.py")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o.Files, o.Set = []string{file}, []string{"m=20", "n=33", "s=40", "delta=2.5"}
+	useGPU(t, func(int) (execGPU, error) { return &fakeGPU{text: text}, nil })
+	d, stdout, stderr := execDeps()
+	if err := Exec(context.Background(), d, o); err != nil || !strings.Contains(stdout.String(), "C: 660 elements, identical") {
+		t.Errorf("%v: %s%s", err, stdout, stderr)
+	}
+}
+
 func itoa(n int) string {
 	b, _ := json.Marshal(n)
 	return string(b)
