@@ -44,7 +44,6 @@ type launch struct {
 	atomic   bool
 	grid     bool // blocks synchronise with each other
 	cluster  [3]int
-	name     string
 	barriers []barrierInit
 	binds    []func(*warp) // bindings between the axes, for their extents
 }

@@ -47,7 +47,7 @@ func (c *comp) axis(a int, v *ir.Var, ext ir.Expr) {
 
 func (c *comp) beginLaunch(a int, v *ir.Var, ext ir.Expr, body ir.Stmt, at ir.Stmt) stmtFn {
 	c.r.launches++
-	l := &launch{span: c.span, sizes: &c.sizes, name: c.fn.Name, cluster: [3]int{1, 1, 1}}
+	l := &launch{span: c.span, sizes: &c.sizes, cluster: [3]int{1, 1, 1}}
 	c.l = l
 	savedSync, savedBounds := c.sync, c.bounds
 	c.prescan(at)

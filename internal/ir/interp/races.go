@@ -276,10 +276,16 @@ type globalCell struct {
 	writer, reader int32 // block + 1; 0 none
 	wEpoch, rEpoch int32
 	atomic, many   bool
-	st             *site
 }
 
+// maxShadowCells bounds the arrays whose accesses are remembered: a cell takes
+// 20 bytes. Races between blocks in larger arrays are not looked for.
+const maxShadowCells = 1 << 23
+
 func newGlobalShadow(n, elem int) *globalShadow {
+	if n/max(elem, 1) > maxShadowCells {
+		return nil
+	}
 	sh := uint(bits.TrailingZeros(uint(max(elem, 1))))
 	return &globalShadow{shift: sh, cells: make([]globalCell, (n+1<<sh-1)>>sh)}
 }
@@ -328,7 +334,7 @@ func (w *warp) globalCells(m *mem, at, n int64, kind accessKind, st *site, lane 
 		if x.reader != 0 && (x.reader != me || x.many) {
 			w.globalRace(m, at, n, kind, st, lane, "reads", int(x.reader-1))
 		}
-		x.writer, x.wEpoch, x.atomic, x.st = me, epoch, kind == accAtomic, st
+		x.writer, x.wEpoch, x.atomic = me, epoch, kind == accAtomic
 	}
 }
 

@@ -134,7 +134,6 @@ func accumulates(nest []*ir.For, body ir.Stmt) bool {
 
 // region is a compiled rectangular part of a buffer.
 type region struct {
-	c      *comp
 	buf    *ir.Buffer
 	el     elem
 	base   func(*warp) int64
@@ -146,7 +145,6 @@ type region struct {
 	local  bool
 	safe   float64
 	st     *site
-	size   int // elements when all extents are constant, else 0
 }
 
 func (c *comp) region(e ir.Expr) *region {
@@ -165,7 +163,7 @@ func (c *comp) region(e ir.Expr) *region {
 }
 
 func (c *comp) regionOf(b *ir.Buffer, mins, exts []ir.Expr) *region {
-	r := &region{c: c, buf: b, el: elemOf(b.Type), base: c.pointer(b), st: c.site(b.Name), safe: c.r.safe[b.Data]}
+	r := &region{buf: b, el: elemOf(b.Type), base: c.pointer(b), st: c.site(b.Name), safe: c.r.safe[b.Data]}
 	r.global = b.Scope() == "global" && c.bounds == BoundsImplied
 	r.local = c.isLocal(b.Scope())
 	if r.el.k == kSub || b.Type.Lanes > 1 {
@@ -182,16 +180,10 @@ func (c *comp) regionOf(b *ir.Buffer, mins, exts []ir.Expr) *region {
 	if exts == nil {
 		skip = len(mins)
 	}
-	r.size = 1
 	for i := range mins {
 		ext := ir.Expr(ir.I32(1))
 		if i >= skip && skip >= 0 {
 			ext = exts[i-skip]
-		}
-		if n, ok := ir.AsInt(ext); ok && r.size > 0 {
-			r.size *= int(n)
-		} else {
-			r.size = 0
 		}
 		r.mins = append(r.mins, c.uniI(c.expr(mins[i])))
 		r.exts = append(r.exts, c.uniI(c.expr(ext)))
