@@ -52,7 +52,7 @@ type definer func(sig string, fn func(in *interp, a *args) value)
 var langAliases = map[string]string{
 	"Serial": "serial", "Unroll": "unroll", "Vectorized": "vectorized", "parallel": "Parallel", "symbolic": "dynamic",
 	"barrier_wait": "mbarrier_wait_parity", "WarpSpecialize": "ws", "cdiv": "ceildiv", "c2d_im2col": "im2col",
-	"disable_warp_group_reg_alloc": "no_set_max_nreg", "wgmma_mma": "wgmma_gemm", "Cast": "cast_tir", "fabs": "abs",
+	"disable_warp_group_reg_alloc": "no_set_max_nreg", "wgmma_mma": "wgmma_gemm", "fabs": "abs",
 	"alloc_buffer": "alloc_global", "reinterpret_cast": "reinterpret",
 	"tcgen05_mma": "tcgen05_gemm", "power": "pow",
 }

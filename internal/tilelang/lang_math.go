@@ -163,7 +163,16 @@ func langMath(def definer) {
 		}
 		return cast(in, a, 0, 1)
 	})
-	def("cast_tir(dtype, value)", func(in *interp, a *args) value { return cast(in, a, 1, 0) })
+	// T.Cast is the node: unlike T.cast it keeps casts of constants and casts
+	// that change nothing.
+	def("Cast(dtype, value)", func(in *interp, a *args) value {
+		t := in.dtypeOf(a.v[0], a.at[0])
+		e := in.exprArg(a, 1)
+		if e.DType().Lanes != t.Lanes {
+			panic(in.errorf("T.Cast of %s to %s: the lanes differ", typeOf(e.DType()), t).is("ValueError"))
+		}
+		return &ir.Cast{Type: t, Value: e}
+	})
 	def("reinterpret(value, dtype)", func(in *interp, a *args) value {
 		v, d := 0, 1
 		switch a.v[0].(type) {
