@@ -65,8 +65,7 @@ type builder struct {
 	// alive is the frame that each name was last bound in.
 	alive map[string]*bframe
 	// defs is where each name was last bound.
-	defs  map[string]ir.Span
-	annot map[string]value // reference parameters of the macro under expansion
+	defs map[string]ir.Span
 
 	lets     map[*ir.Var]value // what variables were bound to
 	owned    map[*ir.Var]bool  // pointers made for one buffer

@@ -42,10 +42,9 @@ type signature struct {
 }
 
 type sigParam struct {
-	name    string
-	def     value // nil: required
-	kwOnly  bool
-	posOnly bool
+	name   string
+	def    value // nil: required
+	kwOnly bool
 }
 
 // parseSig reads "name(a, b=None, *, c=1, *rest, **kw)". It is for signatures

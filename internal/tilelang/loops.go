@@ -196,10 +196,10 @@ func (in *interp) rangeLoop(start, stop value, kind ir.ForKind, ann *ir.Dict) *l
 
 // extent is a value as a bound of a loop.
 func (in *interp) extent(v value) ir.Expr {
-	switch v.(type) {
+	switch v := v.(type) {
 	case int64, bool, *big.Int, ir.Expr, *eqOp, *ref:
 	case *unknown:
-		panic(in.needKnown(v.(*unknown)))
+		panic(in.needKnown(v))
 	default:
 		if b, ok := v.(*ir.Buffer); !ok || !isVarBuffer(b) {
 			panic(in.errorf("an extent is %s: expected an integer", in.typeWithValue(v)).is("TypeError"))

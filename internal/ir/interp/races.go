@@ -129,10 +129,6 @@ func (w *warp) fence() {
 	w.tick()
 }
 
-func (w *warp) touchCells(m *mem, at, n int64, kind accessKind, st *site, lane int) {
-	w.touchBy(m, at, n, kind, st, lane, false)
-}
-
 func (w *warp) touchBy(m *mem, at, n int64, kind accessKind, st *site, lane int, async bool) {
 	s := m.shadow
 	me := int16(w.id)

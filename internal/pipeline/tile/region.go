@@ -91,13 +91,6 @@ func bitsOf(t ir.DType) int64 {
 	return int64(t.Bits) * int64(t.Lanes)
 }
 
-func constInt(e ir.Expr) (int64, bool) {
-	if e == nil {
-		return 0, false
-	}
-	return ir.AsInt(e)
-}
-
 func add(a, b ir.Expr) ir.Expr { return ir.NewBinary(ir.Add, a, b) }
 func sub(a, b ir.Expr) ir.Expr { return ir.NewBinary(ir.Sub, a, b) }
 func mul(a, b ir.Expr) ir.Expr { return ir.NewBinary(ir.Mul, a, b) }
