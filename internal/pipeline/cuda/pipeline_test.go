@@ -14,8 +14,8 @@ import (
 	"lowertrace/internal/pipeline"
 )
 
-// elementwise are the twelve kernels without matrix products that every
-// release must lower.
+// elementwise are the twelve kernels without matrix products, all that short
+// tests run.
 var elementwise = []string{"vector_add", "scalar_axpy", "cast_scale_f16_f32", "silu_mul", "gelu_f16", "elementwise_add_2d",
 	"copy_2d", "transpose_smem", "bounds_predicate_add", "dynamic_shape_add", "row_sum", "softmax"}
 
@@ -46,12 +46,12 @@ func lower(t testing.TB, kernel, arch, name string) (*pipeline.Output, error) {
 	return p.Codegen()(c, m)
 }
 
-// TestLower lowers kernels from what the reference's front end printed, by
-// both pipelines, and compiles the result.
+// TestLower lowers every kernel from what the reference's front end printed, by
+// both pipelines, and compiles the result for sm_80 and, since binaries are not
+// portable, for sm_90a.
 func TestLower(t *testing.T) {
 	n := gputest.NVRTC(t)
 	done := 0
-	var failed []string
 	for _, k := range corpus.Kernels() {
 		if !k.Has("sm_80") || testing.Short() && !slices.Contains(elementwise, k.Name) {
 			continue
@@ -59,10 +59,9 @@ func TestLower(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			out, err := lower(t, k.Name, "sm_80", "cuda")
 			if err != nil {
-				if slices.Contains(elementwise, k.Name) {
-					t.Fatal(err)
+				if why := cannotRun[k.Name]; why == "" || !strings.Contains(err.Error(), why) {
+					t.Error(err)
 				}
-				failed = append(failed, k.Name+": "+err.Error())
 				return
 			}
 			if dir := os.Getenv("CUDA_DUMP"); dir != "" {
@@ -92,13 +91,11 @@ func TestLower(t *testing.T) {
 				}
 			}
 			compile(t, n, out.Source, "sm_80")
+			compile(t, n, out.Source, "sm_90a")
 			done++
 		})
 	}
 	t.Logf("%d kernels lower", done)
-	if len(failed) > 0 {
-		t.Logf("not lowered:\n%s", strings.Join(failed, "\n"))
-	}
 }
 
 // TestOrigins checks that every line of a kernel, and no line of the prelude,
