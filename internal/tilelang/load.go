@@ -108,6 +108,7 @@ type selection struct {
 	claims map[string]bool // names that the kernel itself takes
 	consts []string        // names of T.const in the body
 	value  value           // the selected function once it is defined
+	chain  []*function     // the factories called for it, outermost first
 	built  *ir.PrimFunc
 	err    *failure
 }
@@ -151,6 +152,9 @@ func Open(src *ir.Source, opts Options) (prog *Program, diags *diag.List) {
 
 // debugPanics prints the stack of internal errors, for tests.
 var debugPanics = false
+
+// maxFactories bounds the factories that return each other.
+const maxFactories = 8
 
 // tilelangNames are the names in a file that TileLang's modules and their
 // members are imported as.
@@ -239,7 +243,7 @@ func (in *interp) findKernels(prog *Program) []*syntax.FuncDef {
 				default:
 					inner := false
 					walkStmts(s.Body, func(n syntax.Node) bool {
-						if d, ok := n.(*syntax.FuncDef); ok && has(d, "prim_func") {
+						if d, ok := n.(*syntax.FuncDef); ok && has(d, "prim_func", "jit") {
 							inner = true
 						}
 						return !inner
@@ -542,9 +546,9 @@ func (in *interp) buildFrom(prog *Program, v value) {
 			sel.built = in.buildEager(k)
 			return
 		}
-		sel.built = in.buildFactory(k.fn, k.tune)
+		sel.built = in.buildFactory(prog, k.fn, k.tune)
 	case *function:
-		sel.built = in.buildFactory(k, none)
+		sel.built = in.buildFactory(prog, k, none)
 	case *unknown:
 		panic(in.needKnown(k))
 	case nil:
@@ -570,6 +574,7 @@ func (in *interp) jitOptions(prog *Program, j *jitFunc) {
 }
 
 func (in *interp) buildEager(j *jitFunc) *ir.PrimFunc {
+	in.sel.chain = append(in.sel.chain, j.fn)
 	tensors := in.tensorParams(j.fn)
 	given := in.arguments(j.fn, j.tune, tensors)
 	in.at = in.sel.def.NameLoc
@@ -577,7 +582,11 @@ func (in *interp) buildEager(j *jitFunc) *ir.PrimFunc {
 }
 
 // buildFactory calls the function and builds the kernel it returns.
-func (in *interp) buildFactory(fn *function, tune value) *ir.PrimFunc {
+func (in *interp) buildFactory(prog *Program, fn *function, tune value) *ir.PrimFunc {
+	if len(in.sel.chain) == maxFactories {
+		panic(in.errorf("%s returns more than %d factories one after the other", in.sel.kernel.Name, maxFactories))
+	}
+	in.sel.chain = append(in.sel.chain, fn)
 	given := in.arguments(fn, tune, nil)
 	a := &args{call: in.file.Span(fn.def.NameLoc)}
 	for _, p := range fn.params {
@@ -609,6 +618,16 @@ func (in *interp) buildFactory(fn *function, tune value) *ir.PrimFunc {
 				return p.build(in)
 			}
 		}
+	case *jitFunc:
+		in.jitOptions(prog, k)
+		if isEager(k.fn.def) {
+			return in.buildEager(k)
+		}
+		return in.buildFactory(prog, k.fn, k.tune)
+	case *function:
+		if k.def != nil {
+			return in.buildFactory(prog, k, none)
+		}
 	case *unknown:
 		panic(in.needKnown(k))
 	}
@@ -628,11 +647,15 @@ func (in *interp) listParameters(prog *Program) {
 	if j, ok := sel.value.(*jitFunc); ok {
 		fn = j.fn
 	}
-	tensors := map[string]bool{}
-	if fn != nil && sel.kernel.Style == Eager {
-		tensors = in.tensorParams(fn)
+	chain := sel.chain
+	if len(chain) == 0 && fn != nil && sel.kernel.Style != PrimFunc {
+		chain = []*function{fn}
 	}
-	if fn != nil && sel.kernel.Style != PrimFunc {
+	for _, fn := range chain {
+		tensors := map[string]bool{}
+		if isEager(fn.def) {
+			tensors = in.tensorParams(fn)
+		}
 		for i, p := range fn.params {
 			if tensors[p.Name] || p.Kind == syntax.VarArgs || p.Kind == syntax.VarKeywords {
 				continue
