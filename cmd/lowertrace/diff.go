@@ -21,6 +21,9 @@ Two text files (.tir, .cpp, .cu, …) are compared as such. A text file and a ru
 the file is compared with the run's text after --pass, or with its generated
 code. On a terminal the output goes through $PAGER.
 
+--resources compiles the generated code of both runs with NVRTC and compares
+what it uses; no GPU is needed.
+
 Exit 0: no difference; 1: they differ; 2: bad usage or input.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {
@@ -56,5 +59,8 @@ Exit 0: no difference; 1: they differ; 2: bad usage or input.`,
 	f.BoolVar(&o.IgnoreRenames, "ignore-renames", false, "ignore shifted name suffixes such as x_1 for x_2")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
 	f.StringVar(&o.HTML, "html", "", "also write a side-by-side report to a file")
+	f.BoolVar(&o.Resources, "resources", false, "compile both runs' code with NVRTC and compare registers, spills and shared memory")
+	f.BoolVar(&o.PTX, "ptx", false, "as --resources, and show how the PTX differs")
+	f.StringVar(&o.NVRTC, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
 	return cmd
 }

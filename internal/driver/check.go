@@ -19,6 +19,7 @@ import (
 	"lowertrace/internal/pipeline"
 	"lowertrace/internal/pipeline/cuda"
 	"lowertrace/internal/pipeline/device"
+	"lowertrace/internal/pipeline/legalize"
 	"lowertrace/internal/render"
 	"lowertrace/internal/trace"
 )
@@ -91,6 +92,9 @@ const (
 	verdictFailed      = "failed"
 )
 
+// skippedSuffix marks the state that a skipped pass left as it was.
+const skippedSuffix = " (skipped)"
+
 // stateCollector is the instrument that keeps the module after each pass of
 // the table.
 type stateCollector struct {
@@ -111,7 +115,7 @@ func (s *stateCollector) After(e *pipeline.Event) {
 	st := checkState{label: e.Label, index: n, before: s.text.print(e.Input).Text}
 	switch {
 	case e.Skipped != "":
-		st.label += " (skipped)"
+		st.label += skippedSuffix
 		st.mod, st.text = joinHost(e.Input, s.c.Aside[cuda.AsideHost]), st.before
 	case e.Err != nil:
 		st.failed = e.Err.Error()
@@ -232,30 +236,31 @@ func (d *Deps) checkRun(arg string, o CheckOptions) ([]checkState, string, error
 	return states, fmt.Sprintf("%s · %s · %s", run.Function, run.Target, arg), nil
 }
 
-// settleSync marks the states up to the last ThreadSync as those in which
-// barriers are implied, and the states from it on as those that have to have
-// them. A run without ThreadSync leaves it to each state's form.
-func settleSync(states []checkState) {
-	last := -1
+// settleStages says for each state whether barriers and bounds are implied in
+// it, by the passes before it; a pass that was skipped counts as done, so that
+// what it left out is found. Where the run does not have the pass that decides,
+// each state's form does.
+func settleStages(states []checkState) {
+	names := make([]string, len(states))
 	for i := range states {
-		if strings.HasPrefix(states[i].label, device.ThreadSyncShared.Name) {
-			last = i
-		}
+		names[i], _, _ = strings.Cut(strings.TrimSuffix(states[i].label, skippedSuffix), "#")
 	}
+	barriers := slices.Contains(names, device.ThreadSyncShared.Name)
+	bounds := slices.Contains(names, legalize.LegalizeSafeMemoryAccess.Name)
 	for i := range states {
-		switch {
-		case last < 0:
-		case i < last:
-			states[i].sync = interp.SyncImplied
-		default:
-			states[i].sync = interp.SyncExplicit
+		s, b := interp.Stage(names[1 : i+1])
+		if barriers {
+			states[i].sync = s
+		}
+		if bounds {
+			states[i].bounds = b
 		}
 	}
 }
 
 // judge runs the states and tells what came of each.
 func (d *Deps) judge(ctx context.Context, title string, states []checkState, o CheckOptions) error {
-	settleSync(states)
+	settleStages(states)
 	first := -1 // the first state that runs: what the others are compared with
 	for i := range states {
 		if states[i].mod != nil && states[i].skip == "" {
@@ -297,10 +302,10 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 			v.Verdict, v.Details = verdictFailed, []string{st.failed}
 		case st.skip != "":
 			v.Verdict, v.Details = verdictNotRunnable, []string{st.skip}
-		case i > first && (st.mod == nil || st.before == st.text && st.sync == states[i-1].sync):
+		case i > first && (st.mod == nil || st.before == st.text && st.sync == states[i-1].sync && st.bounds == states[i-1].bounds):
 			v.Verdict = verdictUnchanged
 		default:
-			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Findings: true, Stats: o.Perf, Sync: st.sync})
+			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Findings: true, Stats: o.Perf, Sync: st.sync, Bounds: st.bounds})
 			if rerr == nil && want == nil {
 				want = res.Outputs
 				cmp.Types = res.Types

@@ -84,9 +84,16 @@ func Diff(d *Deps, o DiffOptions) error {
 			return err
 		}
 	}
+	var res *resourceDiff
+	if o.Resources || o.PTX {
+		var err error
+		if res, err = d.diffResources(runs, names, o); err != nil {
+			return err
+		}
+	}
 	a, b := sameForm(resumedFrom(runs[0], runs[1]), resumedFrom(runs[1], runs[0]))
 	al := trace.Align(a, b)
-	return d.paged(func(d *Deps) error { return d.diffRuns(al, o) })
+	return d.paged(func(d *Deps) error { return d.diffRuns(al, res, o) })
 }
 
 // sameForm brings the texts of two tools into one form: other tracers print a
@@ -141,8 +148,9 @@ func (o DiffOptions) render() render.DiffOptions {
 	return render.DiffOptions{Context: o.Context, Host: o.Host, WordDiff: o.WordDiff, IgnoreSpace: o.IgnoreSpace, IgnoreRenames: o.IgnoreRenames}
 }
 
-// diffRuns shows two aligned runs.
-func (d *Deps) diffRuns(al *trace.Alignment, o DiffOptions) error {
+// diffRuns shows two aligned runs, and what their code uses where that was
+// asked for.
+func (d *Deps) diffRuns(al *trace.Alignment, res *resourceDiff, o DiffOptions) error {
 	co := render.CompareOptions{All: o.All, Stat: o.Stat, NameOnly: o.NameOnly, Pass: o.Pass}
 	if o.HTML != "" {
 		if err := writeFile(o.HTML, func(f *os.File) error { return render.WriteCompareReport(f, al) }); err != nil {
@@ -155,7 +163,11 @@ func (d *Deps) diffRuns(al *trace.Alignment, o DiffOptions) error {
 		if err != nil {
 			return Usagef("%v", err)
 		}
-		if err := writeJSON(d.Stdout, c); err != nil {
+		doc := struct {
+			*render.Comparison
+			*resourceDiff
+		}{c, res}
+		if err := writeJSON(d.Stdout, doc); err != nil {
 			return err
 		}
 	} else {
@@ -164,6 +176,9 @@ func (d *Deps) diffRuns(al *trace.Alignment, o DiffOptions) error {
 			return Usagef("%v", err)
 		}
 		if err := outputError(t.Err()); err != nil {
+			return err
+		}
+		if err := outputError(res.tell(d, o)); err != nil {
 			return err
 		}
 	}

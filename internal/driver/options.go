@@ -46,6 +46,9 @@ type DiffOptions struct {
 	IgnoreRenames bool
 	JSON          bool
 	HTML          string // file for a side-by-side report
+	Resources     bool   // compile both sides' code and compare what it uses
+	PTX           bool   // with Resources: compare the PTX too
+	NVRTC         string // library or folder; "": look in the usual places
 }
 
 // PassesOptions are what `passes` was asked for.

@@ -92,8 +92,10 @@ type Binary struct {
 // Not negates a truth value.
 type Not struct{ A Expr }
 
-// Select chooses a value; both sides are evaluated. The call if_then_else
-// evaluates the chosen side only.
+// Select chooses a value. Only the chosen side has to be evaluated, lane by
+// lane, and passes may use the condition inside it; a target may evaluate
+// both where that does no harm. The call if_then_else never evaluates the
+// other side.
 type Select struct{ Cond, True, False Expr }
 
 // Ramp is the vector Base, Base+Stride, ... of Lanes elements.
