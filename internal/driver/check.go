@@ -45,7 +45,9 @@ type checkState struct {
 	before, text string
 	// sync says whether barriers are implied in this state: until ThreadSync
 	// has put them there.
-	sync   interp.SyncMode
+	sync interp.SyncMode
+	// bounds says likewise whether accesses beyond a buffer mean nothing.
+	bounds interp.BoundsMode
 	skip   string // why the state cannot be run at all
 	failed string // the pass failed: its message
 }
