@@ -78,6 +78,8 @@ var opTable = concat(
 
 	// Warp-level exchange. Arguments: mask, value, lane or offset, width.
 	ops("tl", TypeArg1, Control, 3, 4, "shfl_sync", "shfl_xor_sync", "shfl_down_sync", "shfl_up_sync"),
+	ops("tirx", TypeArg1, Control, 5, 5, "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"),
+	fixed("tirx", DUInt32, Control, 0, 0, "tvm_warp_activemask"),
 	ops("tl", TypeArg0, Control, 1, 1, "warp_reduce_sum", "warp_reduce_max", "warp_reduce_min", "warp_reduce_bitand", "warp_reduce_bitor"),
 	fixed("tl", DInt32, Control, 2, 2, "any_sync", "all_sync"),
 	fixed("tl", DUInt32, Control, 2, 2, "match_any_sync", "match_all_sync"),
@@ -86,6 +88,12 @@ var opTable = concat(
 	fixed("tl", DUInt64, Control, 0, 0, "activemask"),
 	fixed("tl", DInt32, Pure, 0, 1, "get_lane_idx", "get_warp_idx", "get_warp_idx_sync"),
 	fixed("tl", DInt32, Pure, 0, 2, "get_warp_group_idx"),
+
+	// Random numbers: seed, sequence, offset and the generator's name; the name
+	// of the distribution.
+	ops("tl", TypeVoid, UpdateState, 4, 4, "rng_init"),
+	fixed("tl", DUInt32, UpdateState, 0, 0, "rng_rand"),
+	fixed("tl", DFloat32, UpdateState, 1, 1, "rng_rand_float"),
 
 	// Tile operators.
 	tile(2, 2, "copy", "async_copy", "tma_copy", "fill", "atomicadd", "atomicmax", "atomicmin", "transpose"),

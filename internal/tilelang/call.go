@@ -304,7 +304,10 @@ func (in *interp) apply1(fn value, a *args) value {
 	case ir.DType:
 		return in.callDType(fn, a)
 	case *unknown:
-		return in.derived(fn, "the result of a call")
+		if fn.why != nil || strings.HasSuffix(fn.what, ")") || len(fn.what) > 60 {
+			return fn
+		}
+		return &unknown{what: fn.what + "(...)", at: fn.at}
 	case *primFunc:
 		panic(in.errorf("kernel %s is called from a kernel or from Python: it can only be compiled", fn.name).is("TypeError"))
 	case *jitKernel:

@@ -462,8 +462,11 @@ func (in *interp) needKnown(u *unknown) *failure {
 		return u.why // told once, where the cause is
 	}
 	f := in.errorf("the value of %s is not known here", u.what).hint("give it with --set, or as a constant")
-	if strings.HasPrefix(u.what, ".") {
-		f.hint("only one file is read: define it here")
+	switch {
+	case strings.Contains(u.what, "("):
+		f.hint("only this file is read: define it here, or give what is made of it with --set")
+	case strings.HasPrefix(u.what, "."):
+		f.hint("only this file is read: define it here, or give it with --set")
 	}
 	if u.at != in.here() {
 		f.note(u.at, "it comes from here")

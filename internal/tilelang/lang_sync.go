@@ -1,6 +1,11 @@
 package tilelang
 
-import "lowertrace/internal/ir"
+import (
+	"slices"
+	"strings"
+
+	"lowertrace/internal/ir"
+)
 
 // langSync adds barriers, warp-level exchange and the other operators that are
 // calls of one intrinsic.
@@ -96,6 +101,44 @@ func langSync(def definer) {
 			return in.intrin(f.op, mask(in, a, 3), in.exprArg(a, 0), in.exprArg(a, 1), in.exprArg(a, 2))
 		})
 	}
+	for _, name := range []string{"tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"} {
+		def(name+"(mask, value, delta, width, warp_size)", func(in *interp, a *args) value {
+			return in.intrin(name, in.exprArg(a, 0), in.exprArg(a, 1), in.exprArg(a, 2), in.exprArg(a, 3), in.exprArg(a, 4))
+		})
+	}
+	def("tvm_warp_activemask()", func(in *interp, a *args) value { return in.intrin("tvm_warp_activemask") })
+
+	// Random numbers.
+	oneOf := func(in *interp, a *args, i int, names ...string) string {
+		s := in.stringArg(a, i)
+		if !slices.Contains(names, s) {
+			f := in.errorAt(a.at[i], "%s of %s is %s", a.param(i), a.name(), pyQuote(s)).is("AssertionError")
+			panic(f.hint("expected one of %s", strings.Join(names, ", ")))
+		}
+		return s
+	}
+	def("rng_init(seed, seq=None, off=0, generator=\"curandStatePhilox4_32_10_t\")", func(in *interp, a *args) value {
+		gen := oneOf(in, a, 3, "curandStateMRG32k3a_t", "curandStatePhilox4_32_10_t", "curandStateXORWOW_t")
+		var seq ir.Expr
+		if isNone(a.v[1]) {
+			l := in.b.current(in)
+			if len(l.threads) == 0 || len(l.grid) == 0 {
+				panic(in.errorf("the thread's number is not known here").hint("pass seq="))
+			}
+			seq = in.add(l.threads[0], in.mul(l.grid[0], ir.I32(l.threadExtents(in)[0])))
+		} else {
+			seq = in.exprArg(a, 1)
+		}
+		return in.intrin("rng_init", in.exprArg(a, 0), seq, in.exprArg(a, 2), &ir.StringImm{Value: gen})
+	})
+	def("rng_rand()", func(in *interp, a *args) value { return in.intrin("rng_rand") })
+	def("rng_rand_float(bit=32, dist=\"uniform\")", func(in *interp, a *args) value {
+		dist := oneOf(in, a, 1, "uniform", "normal")
+		if bit := in.intArg(a, 0); bit != 32 {
+			panic(in.errorAt(a.at[0], "T.rng_rand_float of %d bits is not supported", bit))
+		}
+		return in.intrin("rng_rand_float", &ir.StringImm{Value: dist})
+	})
 	predicate := func(in *interp, a *args) ir.Expr {
 		e := in.exprArg(a, 0)
 		if t := e.DType(); !t.IsInteger() && !t.IsBool() {

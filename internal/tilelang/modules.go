@@ -40,6 +40,13 @@ func (in *interp) importFrom(f *frame, s *syntax.ImportFrom) {
 		if !ok {
 			v = &unknown{what: strings.Repeat(".", s.Level) + s.Module + "." + a.Name, at: in.here()}
 		}
+		if _, isUnknown := v.(*unknown); isUnknown && f == in.globals {
+			// What another file defines can be given, as a constant of this one can.
+			if set, ok := in.sel.set[as]; ok && !in.sel.claims[as] {
+				v = in.settingValue(set)
+				in.sel.used[as] = true
+			}
+		}
 		in.assignName(f, as, v)
 	}
 }
