@@ -33,8 +33,10 @@ type bframe struct {
 	stmts []ir.Stmt
 	// close makes the statement when the construct ends; nil: none.
 	close func(body ir.Stmt) ir.Stmt
-	block *blockInfo // set where buffers and attributes go
-	org   ir.Span
+	// branches are the bodies of T.Then and T.Else within T.If.
+	branches *[2]ir.Stmt
+	block    *blockInfo // set where buffers and attributes go
+	org      ir.Span
 }
 
 // blockInfo is what a block of the kernel declares.

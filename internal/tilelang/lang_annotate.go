@@ -257,6 +257,20 @@ func langCalls(def definer) {
 		return none
 	})
 	def("assume(cond)", func(in *interp, a *args) value { return in.intrin("assume", in.exprArg(a, 0)) })
+	def("If(condition)", func(in *interp, a *args) value {
+		in.needKernel(a.name())
+		e := in.exprArg(a, 0)
+		in.wantBool(e)
+		return &ifCtx{e}
+	})
+	def("Then()", func(in *interp, a *args) value {
+		in.needKernel(a.name())
+		return &branchCtx{}
+	})
+	def("Else()", func(in *interp, a *args) value {
+		in.needKernel(a.name())
+		return &branchCtx{els: true}
+	})
 	def("Assert(condition, message, error_kind=\"RuntimeError\")", func(in *interp, a *args) value {
 		c := &assertCtx{cond: in.exprArg(a, 0), kind: in.stringArg(a, 2)}
 		in.wantBool(c.cond)

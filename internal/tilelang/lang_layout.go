@@ -96,11 +96,10 @@ func langLayouts(def definer) {
 	})
 	def("Fragment(shape, forward_fn=None, forward_thread_fn=None, replicate=1, forward_index_fn=None)", func(in *interp, a *args) value {
 		shape, rep := in.shapeOf(a.v[0], a.at[0]), in.intArg(a, 3)
-		f := &ir.Fragment{Vars: layoutVars(len(shape)), Shape: shape, Replicate: ir.I32(max(rep, 1))}
+		f := &ir.Fragment{Vars: layoutVars(len(shape)), Shape: shape, Rep: &ir.Var{Name: "rep", Type: ir.DInt32}, Replicate: ir.I32(max(rep, 1))}
 		argv := varValues(f.Vars)
 		threadArgs := argv
 		if rep > 1 {
-			f.Rep = &ir.Var{Name: "rep", Type: ir.DInt32}
 			threadArgs = append(append([]value(nil), argv...), f.Rep)
 		}
 		if !isNone(a.v[1]) {

@@ -92,6 +92,39 @@ func (c *wsCtx) enter(in *interp, b *builder) value {
 	return none
 }
 
+// ifCtx is T.If(cond), around T.Then() and T.Else().
+type ifCtx struct{ cond ir.Expr }
+
+func (c *ifCtx) enter(in *interp, b *builder) value {
+	org, parts := b.org, new([2]ir.Stmt)
+	b.push(in, &bframe{kind: fkIf, branches: parts, close: func(ir.Stmt) ir.Stmt {
+		if parts[0] == nil {
+			panic(in.errorAt(org, "T.If without T.Then").is("ValueError"))
+		}
+		return &ir.IfThenElse{Cond: in.checked(c.cond), Then: parts[0], Else: parts[1], Org: org}
+	}})
+	return none
+}
+
+// branchCtx is T.Then() or T.Else().
+type branchCtx struct{ els bool }
+
+func (c *branchCtx) enter(in *interp, b *builder) value {
+	name, i := "T.Then", 0
+	if c.els {
+		name, i = "T.Else", 1
+	}
+	parts := b.frames[len(b.frames)-1].branches
+	if parts == nil {
+		panic(in.errorf("%s outside of T.If", name).hint("write with T.If(cond), %s():", name).is("ValueError"))
+	}
+	if parts[i] != nil {
+		panic(in.errorf("a second %s of a T.If", name).is("ValueError"))
+	}
+	b.push(in, &bframe{kind: fkBranch, holds: true, close: func(body ir.Stmt) ir.Stmt { parts[i] = body; return nil }})
+	return none
+}
+
 // assertCtx is T.Assert(cond, message).
 type assertCtx struct {
 	cond    ir.Expr
