@@ -2,6 +2,8 @@ package tilelang
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"sort"
 	"strings"
 
@@ -344,6 +346,19 @@ func (in *interp) rowMajor(shape []ir.Expr) []ir.Expr {
 	acc := ir.Expr(ir.I32(1))
 	for i := len(shape) - 1; i >= 0; i-- {
 		out[i] = acc
+		n, known := ir.AsInt(acc)
+		d, fixed := ir.AsInt(shape[i])
+		if known && fixed && shape[i].DType() == ir.DInt32 && (acc.DType() == ir.DInt32 || n > math.MaxInt32) {
+			// Python's numbers, which become int64 where int32 is too small.
+			hi, lo := bits.Mul64(uint64(max(n, 0)), uint64(max(d, 0)))
+			if hi != 0 || lo > math.MaxInt64 {
+				panic(in.errorf("a buffer of more than 2**63 elements").is("ValueError"))
+			}
+			if acc = ir.I32(int64(lo)); lo > math.MaxInt32 {
+				acc = ir.IntConst(ir.DInt64, int64(lo))
+			}
+			continue
+		}
 		acc = in.mul(acc, shape[i])
 	}
 	return out
