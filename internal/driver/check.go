@@ -334,7 +334,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 			doc["first_bad"] = verdicts[bad].Label
 		}
 		if o.Perf && stats != nil {
-			doc["perf"] = stats
+			doc["perf"] = perfOf(stats)
 		}
 		if err := writeJSON(d.Stdout, doc); err != nil {
 			return err
@@ -342,7 +342,9 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 	} else {
 		d.tellVerdicts(title, states, verdicts, bad, o)
 		if o.Perf && stats != nil {
-			fmt.Fprint(d.Stdout, "\n", stats)
+			if err := writePerf(d.Stdout, stats); err != nil {
+				return err
+			}
 		}
 	}
 	if bad >= 0 || !slices.ContainsFunc(verdicts, ran) {
