@@ -51,6 +51,7 @@ Exit 0: no pass changed the result; 1: one did; 2: bad usage or input.`,
 	f.StringArrayVar(&o.InputSpec, "input", nil, "how an array is drawn, NAME=SPEC, for example X=uniform_int:0..9; may repeat")
 	f.Float64Var(&o.Tolerance, "tolerance", -1, "relative tolerance; default: by type")
 	f.StringArrayVar(&o.Unordered, "unordered", nil, "array whose elements may stand in any order; may repeat")
+	f.IntVar(&o.Blocks, "blocks", 0, "run about this many blocks of each launch and compare what they write; 0: all")
 	f.BoolVar(&o.Perf, "perf", false, "tell bank conflicts, coalescing, bytes and operations of the last state")
 	f.BoolVar(&o.All, "all", false, "go on behind the first bad pass")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON document")

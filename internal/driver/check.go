@@ -32,6 +32,7 @@ type CheckOptions struct {
 	Tolerance float64  // relative; negative: by type
 	Unordered []string // buffers compared as sorted lists
 	InputSpec []string // NAME=SPEC: how an input is drawn
+	Blocks    int      // about how many blocks of a launch to run; 0: all
 	Perf      bool
 	All       bool // go on behind the first bad state
 }
@@ -290,6 +291,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 	}
 	renameArrays(states[first].mod, want)
 	handles := handleNames(states[first].mod)
+	progress := d.newProgress(len(states))
 	var verdicts []stateVerdict
 	bad := -1
 	var stats *interp.Stats
@@ -307,12 +309,16 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 		case i > first && (st.mod == nil || st.before == st.text && st.sync == states[i-1].sync && st.bounds == states[i-1].bounds):
 			v.Verdict = verdictUnchanged
 		default:
-			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Findings: true, Stats: o.Perf, Sync: st.sync, Bounds: st.bounds})
+			progress.show(st.label)
+			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Sample: o.Blocks, Cover: cmp.Written, Findings: true, Stats: o.Perf, Sync: st.sync, Bounds: st.bounds})
 			if rerr == nil && want == nil {
 				want = res.Outputs
 				cmp.Types = res.Types
 			}
 			if rerr == nil {
+				if cmp.Written == nil { // the first sample says what is compared
+					cmp.Written = res.Written
+				}
 				for _, n := range res.Atomic {
 					cmp.Unordered[n] = true
 				}
@@ -328,6 +334,7 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 			}
 		}
 	}
+	progress.end()
 	if o.JSON {
 		doc := map[string]any{"schema_version": 1, "title": title, "states": verdicts}
 		if bad >= 0 {
