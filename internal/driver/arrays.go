@@ -2,9 +2,9 @@ package driver
 
 import (
 	"bufio"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -56,20 +56,11 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	}
 	renameArrays(m, given)
 	in := interp.InputOptions{Given: given, Set: sizesOf(m, given), Specs: map[string]string{}}
-	for _, kv := range o.Set {
-		name, value, ok := strings.Cut(kv, "=")
-		v, perr := strconv.ParseFloat(value, 64)
-		if value == "True" || value == "False" {
-			v, perr = 0, nil
-			if value == "True" {
-				v = 1
-			}
-		}
-		if !ok || perr != nil {
-			return interp.Args{}, Usagef("--set %s: expected NAME=NUMBER", kv)
-		}
-		in.Set[name] = v
+	set, err := readSettings("--set", o.Set)
+	if err != nil {
+		return interp.Args{}, err
 	}
+	maps.Copy(in.Set, set)
 	for _, kv := range o.InputSpec {
 		name, spec, ok := strings.Cut(kv, "=")
 		if !ok {
