@@ -1,19 +1,22 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"lowertrace/internal/driver"
 )
 
-func newBuildCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.BuildOptions) error) *cobra.Command {
+func newBuildCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.Deps, driver.BuildOptions) error) *cobra.Command {
 	var o driver.BuildOptions
 	cmd := &cobra.Command{
 		Use:   "build [FILE] -o DIR",
 		Short: "Lower and compile a kernel into a folder that Python can launch",
 		Long: `Lower a kernel, compile it with NVRTC and write a folder: kernel.cu, the cubin
 and PTX, launch.json, and launcher.py, which launches it on torch tensors with
-nothing but the CUDA driver. No GPU is needed to build.`,
+nothing but the CUDA driver. No GPU is needed to build. Where FILE has several
+functions, or --func a,b names them, each has a folder DIR/FUNCTION.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.load(cmd); err != nil {
@@ -23,7 +26,7 @@ nothing but the CUDA driver. No GPU is needed to build.`,
 			o.TraceDir = s.str("trace-dir")
 			o.Target, o.TargetFromFlag, o.Arch = s.str("target"), s.fromFlag("target"), s.str("arch")
 			o.Pipeline, o.PassConfig = s.str("pipeline"), s.list("pass-config")
-			return run(d, o)
+			return run(cmd.Context(), d, o)
 		},
 	}
 	f := cmd.Flags()

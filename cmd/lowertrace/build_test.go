@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,46 @@ func TestBuild(t *testing.T) {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestBuildSeveral builds a module of two functions: a folder for each, with
+// its own kernel and launch.
+func TestBuildSeveral(t *testing.T) {
+	nvrtc := gputest.NVRTC(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "two.tir")
+	text := "from tvm.script import ir as I, tirx as T\n\n@I.ir_module\nclass Module:\n"
+	for i, name := range []string{"first", "second"} {
+		text += fmt.Sprintf("    @T.prim_func\n    def %s(a: T.handle):\n        A = T.match_buffer(a, (%d,))\n"+
+			"        for bx in T.thread_binding(%d, thread=\"blockIdx.x\"):\n            A[bx] = A[bx] + T.float32(1.0)\n", name, i+4, i+4)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	d := driver.OSDeps()
+	d.Stdout, d.Stderr = &stdout, &stderr
+	if code := run(context.Background(), []string{"build", file, "-o", filepath.Join(dir, "out"), "--nvrtc", nvrtc.Path()}, d); code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr.String())
+	}
+	for i, name := range []string{"first", "second"} {
+		js, err := os.ReadFile(filepath.Join(dir, "out", name, "launch.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := launch.Parse(js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Name != name || len(spec.Launches) != 1 || spec.Launches[0].Kernel != name+"_kernel" {
+			t.Errorf("%s: launch.json is of %s with %d launches", name, spec.Name, len(spec.Launches))
+		} else if n, ok := spec.Launches[0].Grid[0].Const(); !ok || n != int64(i+4) {
+			t.Errorf("%s: grid %v, want %d", name, spec.Launches[0].Grid, i+4)
+		}
+	}
+	if !strings.Contains(stdout.String(), filepath.Join("out", "second", "kernel.cubin")) {
+		t.Errorf("files are not listed: %s", stdout.String())
 	}
 }
 

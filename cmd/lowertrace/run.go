@@ -11,10 +11,14 @@ import (
 const runLong = `Lower a kernel to CUDA C, recording every pass.
 
 FILE is TileLang source (.py), or IR as TVMScript (.tir) at any stage, or - for
-standard input. Without FILE the embedded kernel is lowered. The diffs of a run go to standard output;
-the records go to a run directory below the trace directory, one for each file
-and each target of --target sm_80,sm_90a. --func a,b takes several kernels of one
-file, one after the other; each has a working copy of its own.
+standard input. Without FILE the embedded kernel is lowered. The diffs of a run
+go to standard output; the records go to a run directory below the trace
+directory, one for each file and each target of --target sm_80,sm_90a. --func a,b
+takes several kernels of one file, one after the other; each has a working copy
+of its own, and so has each function of an IR module.
+
+With --mode off the CUDA alone goes to standard output, or to the file of
+--codegen-output; several texts stand under a heading each, or in a file each.
 
 With --from RUN --start-at PASS the IR that RUN recorded before PASS is lowered
 from there on, edited in the run directory or not, with RUN's target, pipeline,

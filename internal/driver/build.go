@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -35,32 +36,60 @@ const (
 )
 
 // Build lowers and compiles a kernel into a folder: source, cubin, PTX, launch
-// description, and a launcher for Python. It needs no GPU.
-func Build(d *Deps, o BuildOptions) error {
-	file := ""
-	if len(o.Files) > 0 {
-		file = o.Files[0]
-	}
-	in, err := d.readKernel(file, o.TraceDir, o.SourceOptions)
-	if err != nil {
-		return err
-	}
-	jobs, err := d.plan(in, o.RunOptions)
-	if err != nil {
-		return err
-	}
-	if len(jobs) != 1 {
+// description, and a launcher for Python. Several kernels have a folder each
+// below it, named after the function. It needs no GPU.
+func Build(ctx context.Context, d *Deps, o BuildOptions) error {
+	if strings.Contains(o.Target, ",") {
 		return Usagef("build takes one target, got %s", o.Target)
 	}
-	j := jobs[0]
+	jobs, err := d.readJobs(ctx, o.RunOptions)
+	if err != nil {
+		return err
+	}
 	nvrtc, err := d.openNVRTC(o.NVRTC)
 	if err != nil {
 		return err
 	}
-	out, err := d.lowerOnly(j)
-	if err != nil {
-		return err
+	d.newInvocation(jobs)
+	byName := map[string]bool{}
+	type part struct {
+		*job
+		generated
 	}
+	var parts []part
+	for _, j := range jobs {
+		ps, _, err := d.lowerUntraced(j.context(ctx), j)
+		switch {
+		case ctx.Err() != nil:
+			return reported(ExitInterrupted)
+		case err != nil:
+			return d.passFailed(err)
+		}
+		for _, p := range ps {
+			if byName[p.function] {
+				return Usagef("two functions are named %s: build them into different folders", p.function)
+			}
+			byName[p.function] = true
+			parts = append(parts, part{j, p})
+		}
+	}
+	for _, p := range parts {
+		dir := o.Output
+		if len(parts) > 1 {
+			dir = filepath.Join(dir, p.function)
+		}
+		if err := d.buildOne(p.job, nvrtc, p.out, dir); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return reported(ExitInterrupted)
+		}
+	}
+	return nil
+}
+
+// buildOne compiles the code of one function and writes its folder.
+func (d *Deps) buildOne(j *job, nvrtc *gpu.NVRTC, out *pipeline.Output, dir string) error {
 	obj, err := d.compileSource(nvrtc, j.compileArch(), out, out.Source, kernelSource)
 	if err != nil {
 		return err
@@ -78,8 +107,8 @@ func Build(d *Deps, o BuildOptions) error {
 	if err != nil {
 		return Failf("%v", err)
 	}
-	if err := os.MkdirAll(o.Output, 0o755); err != nil {
-		return openError(o.Output, err)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return openError(dir, err)
 	}
 	files := []struct {
 		name string
@@ -92,11 +121,13 @@ func Build(d *Deps, o BuildOptions) error {
 		if f.data == nil {
 			continue
 		}
-		path := filepath.Join(o.Output, f.name)
+		path := filepath.Join(dir, f.name)
 		if err := writeFile(path, func(w *os.File) error { _, err := w.Write(f.data); return err }); err != nil {
 			return err
 		}
-		fmt.Fprintln(d.Stdout, path)
+		if _, err := fmt.Fprintln(d.Stdout, path); err != nil {
+			return outputError(err)
+		}
 	}
 	for _, k := range obj.Kernels {
 		fmt.Fprintln(d.Stderr, kernelLine(obj.Arch, spec, k))
@@ -113,20 +144,6 @@ func (d *Deps) openNVRTC(path string) (*gpu.NVRTC, error) {
 		return nil, &ExitError{ExitUsage, err}
 	}
 	return n, nil
-}
-
-// lowerOnly lowers without a trace.
-func (d *Deps) lowerOnly(j *job) (*pipeline.Output, error) {
-	c := &pipeline.Context{Target: j.target, Options: j.config, Select: selection(j.opts), VerifyEach: j.opts.VerifyEach}
-	m, err := j.pipe.Run(c, j.in.mod)
-	if err != nil {
-		return nil, d.passFailed(err)
-	}
-	out, err := j.pipe.Codegen()(c, m)
-	if err != nil {
-		return nil, d.passFailed(err)
-	}
-	return out, nil
 }
 
 // compileArch is what a job is compiled for.

@@ -169,7 +169,7 @@ func pickFunction(in *input, name string) error {
 	case name != "" && picked == nil:
 		return Usagef("%s has no function %s%s", in.name, name, DidYouMean(name, names))
 	case name == "" && len(names) > 1:
-		return Usagef("%s has several functions: choose one with --function (%s)", in.name, strings.Join(names, ", "))
+		return Usagef("%s has several functions: choose one with --func (%s)", in.name, strings.Join(names, ", "))
 	case picked != nil && len(names) > 1:
 		in.mod = &ir.IRModule{Funcs: []*ir.PrimFunc{picked}}
 	}

@@ -42,10 +42,7 @@ func (l *lowered) sourceName() string {
 // lowerKept lowers a job under trace and brings the working copy up to date,
 // which is kept whatever the mode. It shows nothing of the passes.
 func (d *Deps) lowerKept(ctx context.Context, j *job, settings []trace.Option) (*lowered, error) {
-	c := &pipeline.Context{
-		Target: j.target, Options: j.config, Select: selection(j.opts), VerifyEach: j.opts.VerifyEach,
-		Interrupted: ctx.Err,
-	}
+	c := j.context(ctx)
 	d.newInvocation([]*job{j})
 	l := &lowered{}
 	if j.opts.Mode == ModeOff {

@@ -23,20 +23,20 @@ import (
 type unit struct {
 	function string
 	device   *ir.IRModule
-	host     *ir.IRModule // nil where the lowering kept no host side
+	host     *ir.IRModule // nil where the lowering kept no host side of it
 }
 
 // units parts a lowered module by the functions of the input, so that each has
 // generated code, and a working copy, of its own. Kernels belong to the host
-// function that names them. Where that is not known, or there is one function,
-// the module is one unit.
+// function that names them. Where there is one function, or a kernel belongs to
+// none, the module is one unit.
 func units(j *job, m, host *ir.IRModule) []unit {
-	whole := []unit{{j.in.mod.Funcs[0].Name, m, host}}
+	whole := unit{j.in.mod.Funcs[0].Name, m, host}
 	if r := j.in.from; r != nil && r.run.Function != "" {
-		whole[0].function = r.run.Function
+		whole.function = r.run.Function
 	}
 	if host == nil || len(host.Funcs) < 2 {
-		return whole
+		return []unit{whole}
 	}
 	owner := map[string]string{} // kernel → function
 	for _, f := range host.Funcs {
@@ -46,6 +46,12 @@ func units(j *job, m, host *ir.IRModule) []unit {
 			}
 			return true
 		})
+	}
+	for _, k := range m.Funcs {
+		if owner[k.Name] == "" {
+			whole.host = nil // no one function speaks for all kernels
+			return []unit{whole}
+		}
 	}
 	var out []unit
 	for _, f := range host.Funcs {
@@ -59,23 +65,24 @@ func units(j *job, m, host *ir.IRModule) []unit {
 			out = append(out, u)
 		}
 	}
-	for _, k := range m.Funcs {
-		if owner[k.Name] == "" {
-			return whole
-		}
-	}
 	return out
+}
+
+// source prints a unit as CUDA C.
+func (u unit) source(c *pipeline.Context, j *job) (*pipeline.Output, error) {
+	if u.host != nil {
+		c.Aside[cuda.AsideHost] = u.host
+	} else {
+		delete(c.Aside, cuda.AsideHost)
+	}
+	return j.pipe.Codegen()(c, u.device)
 }
 
 // generate prints the device module and takes it into the working copies, one
 // for each function of the input.
 func (d *Deps) generate(c *pipeline.Context, j *job, ins *recording, m *ir.IRModule, end *trace.Ending) ([]render.SummaryLine, error) {
 	var lines []render.SummaryLine
-	host := c.Aside[cuda.AsideHost]
-	for _, u := range units(j, m, host) {
-		if u.host != nil {
-			c.Aside[cuda.AsideHost] = u.host
-		}
+	for _, u := range units(j, m, c.Aside[cuda.AsideHost]) {
 		out, err := d.generateUnit(c, j, ins, u)
 		if err != nil {
 			return lines, err
@@ -98,7 +105,7 @@ func (d *Deps) generateUnit(c *pipeline.Context, j *job, ins *recording, u unit)
 	ins.open = append(ins.open, openPass{handle: h, name: "the code generator"})
 	err = ins.guard(c, func() error {
 		var err error
-		out, err = j.pipe.Codegen()(c, u.device)
+		out, err = u.source(c, j)
 		var after trace.Text
 		if err == nil {
 			after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins)}
@@ -185,47 +192,71 @@ func (j *job) copyPath(path, function string) string {
 	return p
 }
 
-// lowerUntraced lowers and prints the CUDA of the whole module, or the state
-// where it was told to stop.
-func (d *Deps) lowerUntraced(ctx context.Context, c *pipeline.Context, j *job) error {
-	var text string
-	var m *ir.IRModule
+// generated is the CUDA of one unit.
+type generated struct {
+	unit
+	out *pipeline.Output
+}
+
+// lowerUntraced lowers and prints CUDA, a part for each function of the input.
+// Told to stop, it returns the state there and pipeline.ErrStopped.
+func (d *Deps) lowerUntraced(c *pipeline.Context, j *job) (parts []generated, state *ir.IRModule, err error) {
 	ins := &recording{}
 	c.Instruments = append(c.Instruments, ins)
-	err := ins.guard(c, func() (err error) {
+	var m *ir.IRModule
+	err = ins.guard(c, func() (err error) {
 		m, err = j.pipe.Run(c, j.in.mod)
 		return err
 	})
+	if err != nil {
+		return nil, m, err
+	}
+	ins.open = append(ins.open, openPass{name: "the code generator"})
+	err = ins.guard(c, func() error {
+		for _, u := range units(j, m, c.Aside[cuda.AsideHost]) {
+			out, err := u.source(c, j)
+			if err != nil {
+				return err
+			}
+			parts = append(parts, generated{u, out})
+		}
+		return nil
+	})
+	return parts, nil, err
+}
+
+// printUntraced lowers without a trace and writes CUDA alone: to standard
+// output, each of several texts under a heading, or with --codegen-output to a
+// file for each.
+func (d *Deps) printUntraced(ctx context.Context, c *pipeline.Context, j *job) error {
+	parts, state, err := d.lowerUntraced(c, j)
 	switch {
 	case ctx.Err() != nil:
 		return reported(ExitInterrupted)
 	case errors.Is(err, pipeline.ErrStopped):
-		_, err := io.WriteString(d.Stdout, script.Print(m))
+		_, err := io.WriteString(d.Stdout, script.Print(state))
 		return outputError(err)
 	case err != nil:
 		return d.passFailed(err)
 	}
-	if host := c.Aside[cuda.AsideHost]; host != nil && len(host.Funcs) > 1 {
-		delete(c.Aside, cuda.AsideHost) // the text holds the kernels of all functions
-	}
-	ins.open = append(ins.open, openPass{name: "the code generator"})
-	err = ins.guard(c, func() error {
-		out, err := j.pipe.Codegen()(c, m)
-		if err == nil {
-			text = out.Source
+	for i, p := range parts {
+		if path := j.opts.CodegenOutput; path != "" && path != "none" {
+			path = j.copyPath(path, p.function)
+			if err := os.WriteFile(path, []byte(p.out.Source), 0o644); err != nil {
+				return Failf("%v", err)
+			}
+			continue
 		}
-		return err
-	})
-	if err != nil {
-		return d.passFailed(err)
-	}
-	if p := j.opts.CodegenOutput; p != "" && p != "none" {
-		p = j.copyPath(p, j.in.mod.Funcs[0].Name)
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			return Failf("%v", err)
+		text := p.out.Source
+		if len(parts) > 1 || len(j.inv.jobs) > 1 {
+			text = fmt.Sprintf("// ==== %s · %s · %s ====\n\n%s", p.function, j.target.Arch, j.in.placeOf(p.function), text)
+			if i > 0 || j != j.inv.jobs[0] {
+				text = "\n" + text
+			}
 		}
-		return nil
+		if _, err := io.WriteString(d.Stdout, text); err != nil {
+			return outputError(err)
+		}
 	}
-	_, err = io.WriteString(d.Stdout, text)
-	return outputError(err)
+	return nil
 }

@@ -38,9 +38,12 @@ type input struct {
 }
 
 // place is the input's name and the line its kernel begins on.
-func (in *input) place() string {
-	if s := in.mod.Funcs[0].Org; s.IsValid() {
-		return fmt.Sprintf("%s:%d", in.name, s.Line())
+func (in *input) place() string { return in.placeOf(in.mod.Funcs[0].Name) }
+
+// placeOf is the input's name and the line that a function of it begins on.
+func (in *input) placeOf(function string) string {
+	if f := in.mod.Func(function); f != nil && f.Org.IsValid() {
+		return fmt.Sprintf("%s:%d", in.name, f.Org.Line())
 	}
 	return in.name
 }

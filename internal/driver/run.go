@@ -78,6 +78,16 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 	if o.From != "" {
 		return d.resume(ctx, o)
 	}
+	jobs, err := d.readJobs(ctx, o)
+	if err != nil {
+		return err
+	}
+	return d.runJobs(ctx, jobs, o)
+}
+
+// readJobs reads the files of a command and settles what is lowered: each
+// kernel of --func in each file, for each target.
+func (d *Deps) readJobs(ctx context.Context, o RunOptions) ([]*job, error) {
 	files := o.Files
 	if len(files) == 0 {
 		files = []string{""}
@@ -86,23 +96,23 @@ func Run(ctx context.Context, d *Deps, o RunOptions) error {
 	funcs := strings.Split(o.Func, ",")
 	for _, f := range files {
 		if f == "-" && len(funcs) > 1 {
-			return Usagef("standard input is read once: --func takes one name")
+			return nil, Usagef("standard input is read once: --func takes one name")
 		}
 		for _, fn := range funcs { // several kernels of one file are lowered one after the other
 			one := o
 			one.Func = fn
 			in, err := d.readKernelUntil(ctx, f, o.TraceDir, one.SourceOptions)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			js, err := d.plan(in, one)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			jobs = append(jobs, js...)
 		}
 	}
-	return d.runJobs(ctx, jobs, o)
+	return jobs, nil
 }
 
 // readKernelUntil is readKernel, given up on an interrupt: standard input may
@@ -295,12 +305,9 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 	if j.inv == nil {
 		d.newInvocation([]*job{j})
 	}
-	c := &pipeline.Context{
-		Target: j.target, Options: j.config, Select: selection(j.opts), VerifyEach: j.opts.VerifyEach,
-		Interrupted: ctx.Err,
-	}
+	c := j.context(ctx)
 	if j.opts.Mode == ModeOff {
-		return d.lowerUntraced(ctx, c, j)
+		return d.printUntraced(ctx, c, j)
 	}
 	cfg := trace.Config{
 		Manifest: d.manifest(j), TraceDir: j.opts.TraceDir, Stem: j.in.stem, InputKey: j.in.key,
@@ -380,6 +387,14 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 		return reported(ExitFailed)
 	}
 	return nil
+}
+
+// context is what the passes of a job see.
+func (j *job) context(ctx context.Context) *pipeline.Context {
+	return &pipeline.Context{
+		Target: j.target, Options: j.config, Select: selection(j.opts), VerifyEach: j.opts.VerifyEach,
+		Interrupted: ctx.Err,
+	}
 }
 
 // runTerminal is the renderer of a run's records.

@@ -11,7 +11,7 @@ import (
 // generator's own record.
 type Counts struct {
 	Passes, Changed, Failed, Skipped int
-	CUDALines                        int           // of the last generated text
+	CUDALines                        int           // of the generated code, all texts
 	Time                             time.Duration // of the outer records, the code generator's included
 
 	names map[string]bool
@@ -37,7 +37,7 @@ func Count(recs []trace.LowerRecord) Counts {
 		case trace.Skipped:
 			c.Skipped++
 		case trace.Codegen:
-			c.CUDALines = countLines(r.AfterText)
+			c.CUDALines += countLines(r.AfterText)
 		default:
 			c.Passes++
 			if r.Changed {
