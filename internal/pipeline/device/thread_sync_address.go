@@ -46,169 +46,10 @@ type comparer struct {
 	// constant.
 	ranges map[*ir.Var]rangedVar
 	evals  int64
+	owners owners
 	// guess says why the last conflict was assumed rather than found, "" if
 	// it was found.
 	guess string
-}
-
-// evalFunc computes an expression from the values of variables by slot.
-type evalFunc func(env []int64) int64
-
-// compiler turns integer expressions into functions. Slots number variables.
-type compiler struct {
-	slots map[*ir.Var]int
-	free  []*ir.Var // variables met that had no slot
-}
-
-func (c *compiler) slot(v *ir.Var) int {
-	s, ok := c.slots[v]
-	if !ok {
-		s = len(c.slots)
-		c.slots[v] = s
-		c.free = append(c.free, v)
-	}
-	return s
-}
-
-// compile is nil where an expression depends on memory or on anything that is
-// not integer arithmetic.
-func (c *compiler) compile(e ir.Expr) evalFunc {
-	switch e := e.(type) {
-	case *ir.IntImm:
-		v := e.Value
-		return func([]int64) int64 { return v }
-	case *ir.Var:
-		if !e.Type.IsInteger() && !e.Type.IsBool() {
-			return nil
-		}
-		s := c.slot(e)
-		return func(env []int64) int64 { return env[s] }
-	case *ir.Cast:
-		f := c.compile(e.Value)
-		if f == nil || !(e.Type.IsInteger() || e.Type.IsBool()) || e.Value.DType().IsFloat() {
-			return nil
-		}
-		t := e.Type
-		return func(env []int64) int64 { return ir.WrapInt(t, f(env)) }
-	case *ir.Not:
-		f := c.compile(e.A)
-		if f == nil {
-			return nil
-		}
-		return func(env []int64) int64 { return 1 - f(env) }
-	case *ir.Select:
-		return c.choice(e.Cond, e.True, e.False)
-	case *ir.Binary:
-		if !e.A.DType().IsInteger() && !e.A.DType().IsBool() {
-			return nil
-		}
-		return c.binary(e.Op, e.A, e.B)
-	case *ir.Call:
-		if e.Op == nil {
-			return nil
-		}
-		switch e.Op.Name {
-		case "if_then_else":
-			return c.choice(e.Args[0], e.Args[1], e.Args[2])
-		case "likely":
-			return c.compile(e.Args[0])
-		case "bitwise_not":
-			f := c.compile(e.Args[0])
-			if f == nil {
-				return nil
-			}
-			return func(env []int64) int64 { return ^f(env) }
-		case "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right":
-			a, b := c.compile(e.Args[0]), c.compile(e.Args[1])
-			if a == nil || b == nil {
-				return nil
-			}
-			t := e.Type
-			switch e.Op.Name {
-			case "bitwise_and":
-				return func(env []int64) int64 { return a(env) & b(env) }
-			case "bitwise_or":
-				return func(env []int64) int64 { return a(env) | b(env) }
-			case "bitwise_xor":
-				return func(env []int64) int64 { return a(env) ^ b(env) }
-			case "shift_left":
-				return func(env []int64) int64 { return ir.WrapInt(t, a(env)<<uint64(b(env)&63)) }
-			}
-			return func(env []int64) int64 { return a(env) >> uint64(b(env)&63) }
-		}
-	}
-	return nil
-}
-
-func (c *compiler) choice(cond, t, f ir.Expr) evalFunc {
-	a, b, d := c.compile(cond), c.compile(t), c.compile(f)
-	if a == nil || b == nil || d == nil {
-		return nil
-	}
-	return func(env []int64) int64 {
-		if a(env) != 0 {
-			return b(env)
-		}
-		return d(env)
-	}
-}
-
-func (c *compiler) binary(op ir.BinOp, x, y ir.Expr) evalFunc {
-	a, b := c.compile(x), c.compile(y)
-	if a == nil || b == nil {
-		return nil
-	}
-	truth := func(v bool) int64 {
-		if v {
-			return 1
-		}
-		return 0
-	}
-	switch op {
-	case ir.Add:
-		return func(env []int64) int64 { return a(env) + b(env) }
-	case ir.Sub:
-		return func(env []int64) int64 { return a(env) - b(env) }
-	case ir.Mul:
-		return func(env []int64) int64 { return a(env) * b(env) }
-	case ir.Min:
-		return func(env []int64) int64 { return min(a(env), b(env)) }
-	case ir.Max:
-		return func(env []int64) int64 { return max(a(env), b(env)) }
-	case ir.EQ:
-		return func(env []int64) int64 { return truth(a(env) == b(env)) }
-	case ir.NE:
-		return func(env []int64) int64 { return truth(a(env) != b(env)) }
-	case ir.LT:
-		return func(env []int64) int64 { return truth(a(env) < b(env)) }
-	case ir.LE:
-		return func(env []int64) int64 { return truth(a(env) <= b(env)) }
-	case ir.GT:
-		return func(env []int64) int64 { return truth(a(env) > b(env)) }
-	case ir.GE:
-		return func(env []int64) int64 { return truth(a(env) >= b(env)) }
-	case ir.And:
-		return func(env []int64) int64 { return truth(a(env) != 0 && b(env) != 0) }
-	case ir.Or:
-		return func(env []int64) int64 { return truth(a(env) != 0 || b(env) != 0) }
-	case ir.Div, ir.TruncMod, ir.FloorDiv, ir.FloorMod:
-		return func(env []int64) int64 {
-			n, d := a(env), b(env)
-			if d == 0 {
-				return 0 // undefined; any value will do
-			}
-			switch op {
-			case ir.Div:
-				return n / d
-			case ir.TruncMod:
-				return n % d
-			case ir.FloorDiv:
-				return ir.FloorDivInt(n, d)
-			}
-			return ir.FloorModInt(n, d)
-		}
-	}
-	return nil
 }
 
 // mentions reports a variable in an access's index or guards.
@@ -248,15 +89,12 @@ func (c *comparer) conflict(a, b *access) bool {
 		}
 	}
 	ia, ib := cancelUniform(a.index, b.index, a.bytes == b.bytes, func(e ir.Expr) bool { return c.isUniform(e, a, b) })
-	comp := &compiler{slots: map[*ir.Var]int{}}
-	for _, x := range c.axes {
-		comp.slot(x.v)
-	}
+	comp := newCompiler(c.axes, c.threads)
 	// A variable that is ranged in both accesses takes its values in each
 	// independently.
-	fa, ga := c.compileAccess(comp, a, ia)
-	fb, gb := c.compileAccess(comp, b, ib)
-	if fa == nil || fb == nil {
+	pa := c.compileAccess(comp, a, ia)
+	pb := c.compileAccess(comp, b, ib)
+	if pa == nil || pb == nil {
 		c.guess = "an index depends on data"
 		return true
 	}
@@ -266,7 +104,7 @@ func (c *comparer) conflict(a, b *access) bool {
 	}
 	var uniform []rangedVar
 	for _, v := range comp.free {
-		if c.isAxis(v) || isRanged[v] {
+		if isRanged[v] {
 			continue
 		}
 		r, ok := c.ranges[v]
@@ -292,53 +130,25 @@ func (c *comparer) conflict(a, b *access) bool {
 		}
 	}
 	uniform = both
+	// The places compared are as large as all addresses allow.
+	unit := max(1, gcd(gcd(a.bytes, b.bytes), gcd(a.base, b.base)))
+	na, nb := a.bytes*a.count/unit, b.bytes*b.count/unit
 	work := c.threads * (combinations(ra) + combinations(rb)) * combinations(uniform)
-	if work <= 0 || work > maxThreadEvals {
+	if work <= 0 || work > maxThreadEvals || max(na, nb) > nearPlaces {
 		c.guess = "there are too many addresses to compare"
 		return true
 	}
 	c.evals += work
-	env := make([]int64, len(comp.slots))
-	found := false
-	forAll(comp, uniform, env, func() bool {
-		owner := map[int64]int64{}
-		unit := gcd(a.bytes*a.count, b.bytes*b.count)
-		unit = gcd(unit, gcd(a.base, b.base))
-		unit = gcd(gcd(unit, a.bytes), b.bytes)
-		c.eachThread(comp, env, func(thread int64) bool {
-			return forAll(comp, ra, env, func() bool {
-				if !holds(ga, env) {
-					return true
-				}
-				start := a.base + fa(env)*a.bytes
-				for k := int64(0); k < a.bytes*a.count; k += unit {
-					at := (start + k) / unit
-					if o, ok := owner[at]; ok && o != thread {
-						owner[at] = -1
-					} else {
-						owner[at] = thread
-					}
-				}
-				return true
-			})
+	return !comp.forAll(uniform, func() bool {
+		c.owners.reset(c.threads)
+		comp.each(pa, ra, func(thread, index int64) bool {
+			c.owners.touch(thread, (a.base+index*a.bytes)/unit, na)
+			return true
 		})
-		return c.eachThread(comp, env, func(thread int64) bool {
-			return forAll(comp, rb, env, func() bool {
-				if !holds(gb, env) {
-					return true
-				}
-				start := b.base + fb(env)*b.bytes
-				for k := int64(0); k < b.bytes*b.count; k += unit {
-					if o, ok := owner[(start+k)/unit]; ok && (o != thread || b.async && !a.async) {
-						found = true
-						return false
-					}
-				}
-				return true
-			})
+		return comp.each(pb, rb, func(thread, index int64) bool {
+			return !c.owners.meets(thread, (b.base+index*b.bytes)/unit, nb, b.async && !a.async)
 		})
 	})
-	return found
 }
 
 func gcd(a, b int64) int64 {
@@ -359,49 +169,6 @@ func combinations(list []rangedVar) int64 {
 	return n
 }
 
-func holds(guards []evalFunc, env []int64) bool {
-	for _, g := range guards {
-		if g(env) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// forAll calls f for every combination of values; it stops, and returns
-// false, when f does.
-func forAll(c *compiler, list []rangedVar, env []int64, f func() bool) bool {
-	if len(list) == 0 {
-		return f()
-	}
-	r := list[0]
-	s, ok := c.slots[r.v]
-	if !ok { // the variable does not matter
-		return forAll(c, list[1:], env, f)
-	}
-	for i := int64(0); i < r.extent; i++ {
-		env[s] = r.min + i
-		if !forAll(c, list[1:], env, f) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *comparer) eachThread(comp *compiler, env []int64, f func(thread int64) bool) bool {
-	for t := int64(0); t < c.threads; t++ {
-		rest := t
-		for _, x := range c.axes {
-			env[comp.slots[x.v]] = rest % x.extent
-			rest /= x.extent
-		}
-		if !f(t) {
-			return false
-		}
-	}
-	return true
-}
-
 func (c *comparer) isAxis(v *ir.Var) bool {
 	for _, x := range c.axes {
 		if x.v == v {
@@ -412,15 +179,14 @@ func (c *comparer) isAxis(v *ir.Var) bool {
 }
 
 // compileAccess compiles an access's index and those of its guards that can
-// be; a guard that cannot counts as true.
-func (c *comparer) compileAccess(comp *compiler, a *access, index ir.Expr) (evalFunc, []evalFunc) {
-	f := comp.compile(index)
-	if f == nil {
-		return nil, nil
+// be; a guard that cannot counts as true. It is nil if the index cannot be.
+func (c *comparer) compileAccess(comp *compiler, a *access, index ir.Expr) *places {
+	p := &places{index: comp.compile(index)}
+	if p.index == nil {
+		return nil
 	}
-	var guards []evalFunc
 	for _, e := range a.guards {
-		trial := &compiler{slots: map[*ir.Var]int{}}
+		trial := newCompiler(nil, 1)
 		if trial.compile(e) == nil {
 			continue
 		}
@@ -430,10 +196,11 @@ func (c *comparer) compileAccess(comp *compiler, a *access, index ir.Expr) (eval
 			known = known && (c.isAxis(v) || inRange || isRangedIn(a, v))
 		}
 		if known {
-			guards = append(guards, comp.compile(e))
+			p.guards = append(p.guards, comp.compile(e))
 		}
 	}
-	return f, guards
+	comp.take(p)
+	return p
 }
 
 func isRangedIn(a *access, v *ir.Var) bool {

@@ -84,16 +84,18 @@ type touch struct {
 func simulate(t *testing.T, body ir.Stmt, thread, n int64) (out []touch, barriers int) {
 	env := map[*ir.Var]int64{}
 	eval := func(e ir.Expr) int64 {
-		c := &compiler{slots: map[*ir.Var]int{}}
-		f := c.compile(e)
-		if f == nil {
+		c := newCompiler(nil, 1)
+		out := c.compile(e)
+		if out == nil {
 			t.Fatalf("cannot evaluate %s", script.ExprString(e))
 		}
-		vals := make([]int64, len(c.slots))
-		for v, s := range c.slots {
-			vals[s] = env[v]
+		for _, v := range c.free {
+			c.set(v, env[v])
 		}
-		return f(vals)
+		for _, s := range c.steps {
+			s.compute()
+		}
+		return out.val[0]
 	}
 	var run func(s ir.Stmt)
 	run = func(s ir.Stmt) {
