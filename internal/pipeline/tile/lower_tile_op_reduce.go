@@ -163,70 +163,25 @@ func (lw *lowerer) reduce(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 	return ir.Seq(append(out, x.stmts()...)...), nil
 }
 
-// Partial results: a thread with few results and many elements of each would
-// wait for each of its additions in turn; partials independent ones overlap.
-// With two of them two warps hide an addition's latency, and more would keep
-// more elements in registers.
-const (
-	partials        = 2
-	fewResults      = 2
-	manyPerPartials = 8
-)
-
 // combineOwn combines, for the result in register reg of acc, the per elements
-// that the thread holds in registers own[reg*per...] of from.
+// that the thread holds in registers own[reg*per...] of from. One after the
+// other: independent partial results would overlap, but they keep more
+// elements in registers, and with them fewer blocks on a multiprocessor.
 func combineOwn(k reducer, own []int64, per, regs int64, reg ir.Expr, from, acc *ir.Buffer, org ir.Span) ([]ir.Stmt, error) {
-	t := acc.Type
-	store := func(b *ir.Buffer, x, v ir.Expr) ir.Stmt {
-		return &ir.BufferStore{Buffer: b, Indices: []ir.Expr{x}, Value: v, Org: org}
+	rv := &ir.Var{Name: "rv", Type: ir.DInt32}
+	at, ok := layout.Fit(own, []ir.Expr{reg, regNumber(rv, per)}, []int64{regs, per})
+	if !ok {
+		return nil, fmt.Errorf("the elements of a thread follow no affine pattern")
 	}
 	load := func(b *ir.Buffer, x ir.Expr) ir.Expr { return &ir.BufferLoad{Buffer: b, Indices: []ir.Expr{x}} }
-	loop := func(v *ir.Var, n int64, s ir.Stmt) ir.Stmt {
-		if n == 1 {
-			return s
-		}
-		return &ir.For{Var: v, Min: i32(0), Extent: i32(n), Kind: ir.Unrolled, Body: s, Org: org}
+	store := func(v ir.Expr) ir.Stmt {
+		return &ir.BufferStore{Buffer: acc, Indices: []ir.Expr{reg}, Value: v, Org: org}
 	}
-	element := func(vars []ir.Expr, ext []int64) (ir.Expr, error) {
-		at, ok := layout.Fit(own, append([]ir.Expr{reg}, vars...), append([]int64{regs}, ext...))
-		if !ok {
-			return nil, fmt.Errorf("the elements of a thread follow no affine pattern")
-		}
-		return k.value(ir.CastTo(load(from, at), t)), nil
+	step := store(k.combine(load(acc, reg), k.value(ir.CastTo(load(from, at), acc.Type))))
+	if per > 1 {
+		step = &ir.For{Var: rv, Min: i32(0), Extent: i32(per), Kind: ir.Unrolled, Body: step, Org: org}
 	}
-	rv := &ir.Var{Name: "rv", Type: ir.DInt32}
-	if regs > fewResults || per%partials != 0 || per < partials*manyPerPartials {
-		x, err := element([]ir.Expr{regNumber(rv, per)}, []int64{per})
-		if err != nil {
-			return nil, err
-		}
-		return []ir.Stmt{
-			store(acc, reg, k.init(t)),
-			loop(rv, per, store(acc, reg, k.combine(load(acc, reg), x))),
-		}, nil
-	}
-	part := ir.NewBuffer(acc.Name+"_part", t, "local", i32(partials))
-	part.Org = org
-	u, w := &ir.Var{Name: "u", Type: ir.DInt32}, &ir.Var{Name: "u", Type: ir.DInt32}
-	ext := []int64{per / partials, partials}
-	first, err := element([]ir.Expr{i32(0), u}, ext)
-	if err != nil {
-		return nil, err
-	}
-	next, err := element([]ir.Expr{add(rv, i32(1)), w}, ext)
-	if err != nil {
-		return nil, err
-	}
-	sum := load(part, i32(0))
-	for i := int64(1); i < partials; i++ {
-		sum = k.combine(sum, load(part, i32(i)))
-	}
-	return []ir.Stmt{
-		&ir.AllocBuffer{Buffer: part, Org: org},
-		loop(u, partials, store(part, u, first)),
-		loop(rv, per/partials-1, loop(w, partials, store(part, w, k.combine(load(part, w), next)))),
-		store(acc, reg, sum),
-	}, nil
+	return []ir.Stmt{store(k.init(acc.Type)), step}, nil
 }
 
 // resultNumbers gives, for register d of a tile held like dst, the register of
