@@ -25,7 +25,7 @@ const maxSourceComment = 100
 // side (Context.Aside), the launch description speaks of its arguments, else
 // of the kernels' own parameters.
 func Generate(c *pipeline.Context, m *ir.IRModule) (out *pipeline.Output, err error) {
-	g := &gen{ctx: c, pre: prelude{seen: map[string]bool{}}, comments: c.Bool(OptSourceComments), externs: map[string]ir.DType{}}
+	g := &gen{ctx: c, pre: prelude{fastMath: c.Bool(EnableFastMath), seen: map[string]bool{}}, comments: c.Bool(OptSourceComments), externs: map[string]ir.DType{}}
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(failure)

@@ -27,7 +27,7 @@ func TestPassDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := map[string]bool{OptSourceComments: true}
+	read := map[string]bool{OptSourceComments: true, EnableFastMath: true}
 	for _, r := range p.Rows() {
 		q := r.Pass
 		for what, text := range map[string]string{"doc": q.Doc, "precondition": q.Precondition, "effect": q.Effect, "before": q.Before, "after": q.After} {

@@ -67,7 +67,10 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &pipeline.Context{Options: pipeline.Options{OptSourceComments: strings.Contains(string(a.Comment), "comments: on")}}
+			c := &pipeline.Context{Options: pipeline.Options{
+				OptSourceComments: strings.Contains(string(a.Comment), "comments: on"),
+				EnableFastMath:    strings.Contains(string(a.Comment), "fast math: on"),
+			}}
 			b := *a
 			b.Files = a.Files[:1:1]
 			out, err := Generate(c, m)

@@ -9,7 +9,7 @@ import (
 // PTX ISA; where one needs a newer architecture than sm_80, the text has both
 // forms, since a kernel lowered for one architecture may be compiled for
 // another.
-var helperTable = mergeHelpers(typeHelpers, memoryHelpers, barrierHelpers, reduceHelpers, atomicHelpers, debugHelpers, matrixHelpers)
+var helperTable = mergeHelpers(typeHelpers, memoryHelpers, barrierHelpers, reduceHelpers, atomicHelpers, debugHelpers, divisionHelpers, matrixHelpers)
 
 func mergeHelpers(tables ...map[string]helper) map[string]helper {
 	m := map[string]helper{}

@@ -16,9 +16,10 @@ type helper struct {
 
 // prelude collects the helpers a module uses, each after those it needs.
 type prelude struct {
-	seen  map[string]bool
-	types []string // macros and types, which come first
-	text  []string // functions
+	fastMath bool // approximations do, as the compiler will make them
+	seen     map[string]bool
+	types    []string // macros and types, which come first
+	text     []string // functions
 }
 
 // use makes sure that a helper of the table is defined and returns its name.
@@ -221,6 +222,9 @@ func (p *prelude) vectorOp(op string, t ctype, scalarLeft, scalarRight bool) {
 			p.access(rt)
 		}
 		head := fmt.Sprintf("%s%s %s(%s a, %s b)", device, rt.name, name, ta, tb)
+		if p.divides(op, t, scalarRight) {
+			return p.division(head, t)
+		}
 		if t.kind == pairType && (op == "+" || op == "-" || op == "*" || op == "min" || op == "max") {
 			if t.lanes() == 2 && !scalarLeft && !scalarRight {
 				return head + fmt.Sprintf(" {\n  %s r;\n  %s\n  return r;\n}", t.name, asm16(op, t.dtype, 2))

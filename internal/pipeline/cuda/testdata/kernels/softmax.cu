@@ -40,7 +40,20 @@ __device__ __forceinline__ T block_sum(T x, T* ws) {
   for (int i = step; i < Threads; i += step) x = x + ws[i];
   return x;
 }
-__device__ __forceinline__ float4 operator/(float4 a, float b) { return make_float4(a.x / b, a.y / b, a.z / b, a.w / b); }
+// a / b, given r = 1 / b, where 2^-63 <= |a| < 2^65 and 2^-61 <= |b| <= 2^61.
+__device__ __forceinline__ float quotient(float a, float b, float r) {
+  const float q = a * r;
+  return __fmaf_rn(__fmaf_rn(-q, b, a), r, q);
+}
+// The top bit is clear if 2^-63 <= |a| < 2^65.
+__device__ __forceinline__ unsigned off_range(float a) { return 2u * __float_as_uint(a) - 0x40000000u; }
+__device__ __forceinline__ float4 operator/(float4 a, float b) {
+  const float r = 1.0f / b;
+  float4 q = make_float4(quotient(a.x, b, r), quotient(a.y, b, r), quotient(a.z, b, r), quotient(a.w, b, r));
+  const bool in_range = (int)(off_range(a.x) | off_range(a.y) | off_range(a.z) | off_range(a.w)) >= 0 && fabsf(b) >= 0x1p-61f && fabsf(b) <= 0x1p61f;
+  if (!in_range) q = make_float4(a.x / b, a.y / b, a.z / b, a.w / b);
+  return q;
+}
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 softmax_kernel(const float* __restrict__ X, float* __restrict__ Y) {
