@@ -437,7 +437,7 @@ func TestBrowserFollow(t *testing.T) {
 	p.want(`location.hash.includes("follow=")`, "true")
 	p.want(p.count("#followbody .steps li")+" > 3", "true")
 	p.wantText("#followbody", "Input")
-	p.wantText("#followbody", "CUDA")
+	p.wantText("#followbody .gone", "Filter#2") // a parameter of the host function alone
 	p.want(p.count("#diff b.fl")+" > 0", "true")
 
 	// A step of it is a place to go to, and the name stays followed.
@@ -464,6 +464,74 @@ func TestBrowserFollow(t *testing.T) {
 	p.open(hash)
 	p.want(p.count("#diff .r.sel"), "1")
 	p.wantText("#followbody", "approximate")
+}
+
+// The panel goes through the same steps as `show --var` and `show --line`.
+func TestBrowserFollowsAsShow(t *testing.T) {
+	for _, run := range []*trace.Run{openCorpus(t, "gemm_f16/sm_80"), openCorpus(t, "flash_attention/sm_90a"), setAsideRun(true), setAsideRun(false)} {
+		p := openPage(t, report(t, run), 1600, 1000)
+		// steps are in the words of FollowStep; passes of no step are counted in the next one.
+		steps := func() string {
+			return p.str(`(() => { let q = 0; const out = [];
+				for (const li of document.querySelectorAll("#followbody > .steps:last-of-type > li")) {
+					if (li.className === "q") { q = parseInt(li.textContent); continue; }
+					const b = li.querySelector("button"), gone = li.classList.contains("gone");
+					out.push([li.querySelector(".fn").textContent.split(" ")[0], li.querySelector(".fw").firstChild.textContent.split(/ [+−]/)[0],
+						gone ? 0 : +b.dataset.l + 1, q, !!li.querySelector(".approx")].join(" "));
+					q = 0;
+				}
+				return [...out, q].join("\n"); })()`)
+		}
+		want := func(f *Followed, err error) string {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []string
+			for _, s := range f.Steps {
+				name, first := fmt.Sprint(s.Index), 0
+				switch {
+				case s.What == FollowInput:
+					name = "Input"
+				case s.Pass == "codegen":
+					name = "CUDA"
+				}
+				if len(s.Lines) > 0 {
+					first = s.Lines[0]
+				}
+				out = append(out, fmt.Sprint(name, " ", s.What, " ", first, " ", s.Quiet, " ", s.Approximate))
+			}
+			return strings.Join(append(out, fmt.Sprint(f.Quiet)), "\n")
+		}
+		for _, name := range []string{"A", "a_s", "C", "bx", "i", "threadIdx", "host"} {
+			for _, loose := range []bool{true, false} {
+				f, err := FollowName(run, name, loose)
+				want := want(f, err)
+				if len(f.Steps) == 0 {
+					continue
+				}
+				p.open("#pass=0&follow=" + name)
+				p.wantText("#followbody .ftitle", name)
+				if p.str(`document.getElementById("loose").checked`) != fmt.Sprint(loose) {
+					p.click("#loose")
+				}
+				if got := steps(); got != want {
+					t.Errorf("%s: %s, loose %v: the panel shows\n%s\nshow prints\n%s", run.InputName, name, loose, got, want)
+				}
+			}
+		}
+		for line := 1; line <= 3; line++ {
+			want := want(FollowLine(run, line))
+			key := "src"
+			if len(run.Records[0].BeforeOrigins) == 0 {
+				key = "0&side=a"
+			}
+			p.open(fmt.Sprintf("#pass=%s&line=%d", key, line))
+			p.wantText("#followbody .ftitle", fmt.Sprint(line))
+			if got := steps(); got != want {
+				t.Errorf("%s: line %d: the panel shows\n%s\nshow prints\n%s", run.InputName, line, got, want)
+			}
+		}
+	}
 }
 
 // With origins, source line, passes and CUDA are one click apart and nothing is approximate.

@@ -57,8 +57,8 @@ func statesOf(run *trace.Run) []state {
 	var out []state
 	var outer []*trace.LowerRecord
 	for i := range run.Records {
-		if run.Records[i].Depth == 0 {
-			outer = append(outer, &run.Records[i])
+		if r := &run.Records[i]; r.Depth == 0 && (r.HasBefore || r.HasAfter) {
+			outer = append(outer, r)
 		}
 	}
 	for i, r := range outer {
@@ -146,9 +146,11 @@ func hasName(s, name string, loose bool) bool {
 	}
 }
 
-// gather turns the lines found in each state into steps. The generated code is always one.
+// gather turns the lines found in each state into steps. Generated code in which they are found is
+// always one; of several texts, one for each function, some may be without them.
 func (f *Followed) gather(states []state, find func(*state) []int, guessed func(*state) bool) {
 	var last []string
+	written := false // found in a text of this generated code
 	for i := range states {
 		s := &states[i]
 		at := find(s)
@@ -156,22 +158,26 @@ func (f *Followed) gather(states []state, find func(*state) []int, guessed func(
 		for k, l := range at {
 			text[k] = strings.TrimRight(s.lines[l], "\r\n")
 		}
+		code := !s.input && isCodegen(s.rec)
+		written = code && (written || len(at) > 0)
 		what := FollowChanges
 		switch {
 		case s.input:
 			what = FollowInput
-		case isCodegen(s.rec):
+		case code && len(at) > 0:
 			what = FollowCUDA
+		case code && (written || i+1 < len(states) && isCodegen(states[i+1].rec)):
+			f.Quiet++
+			continue
 		case len(at) == 0:
 			what = FollowGone
 		case len(last) == 0:
 			what = FollowAppears
 		}
-		if what != FollowCUDA && slices.Equal(text, last) || len(at) == 0 && what != FollowGone {
+		if what != FollowCUDA && slices.Equal(text, last) {
 			if !s.input {
 				f.Quiet++
 			}
-			last = text
 			continue
 		}
 		step := FollowStep{Index: s.rec.Index, Pass: s.rec.Name, What: what, Lines: []int{}, Text: text, Quiet: f.Quiet, Approximate: guessed(s)}

@@ -118,15 +118,27 @@ func TestHasName(t *testing.T) {
 	}
 }
 
-// A pass whose result is set aside, as the host's half of a module is, is no step on the way.
-func TestFollowPassesOverResultsSetAside(t *testing.T) {
+// setAsideRun is originsRun with the host's half of a module set aside before the code is generated.
+func setAsideRun(origins bool) *trace.Run {
 	run := originsRun()
 	gen := run.Records[2]
 	aside := trace.LowerRecord{Index: 2, Name: "Filter", Phase: "p", Status: trace.Completed, ParentIndex: -1, HasBefore: true, HasAfter: true, Changed: true,
 		BeforeText: gen.BeforeText, AfterText: "host\n", BeforeOrigins: gen.BeforeOrigins}
-	gen.Index = 3
-	run.Records = append(run.Records[:2], aside, gen)
-	f, err := FollowLine(run, 2)
+	skipped := trace.LowerRecord{Index: 3, Name: "Tidy", Phase: "p", Status: trace.Skipped, ParentIndex: -1}
+	gen.Index = 4
+	run.Records = append(run.Records[:2], aside, skipped, gen)
+	if !origins {
+		run.Source = ""
+		for i := range run.Records {
+			run.Records[i].BeforeOrigins, run.Records[i].AfterOrigins = nil, nil
+		}
+	}
+	return run
+}
+
+// A pass whose result is set aside, as the host's half of a module is, is no step on the way.
+func TestFollowPassesOverResultsSetAside(t *testing.T) {
+	f, err := FollowLine(setAsideRun(true), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

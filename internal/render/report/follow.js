@@ -33,40 +33,73 @@ const ranges = (lines) => {
 
 const base = (name) => name.replace(/_\d+$/, "");
 
-// the outer entries with both texts, in order
+// the outer entries with a text, in order
 const outer = () => ENTRIES.filter((e) => e.d === 0 && e.s !== "source" && (e.b >= 0 || e.a >= 0));
 
+function sameText(a, b) {
+  if (a === b) return true;
+  if (a < 0 || b < 0 || STATES[a].nn !== STATES[b].nn) return false;
+  const x = ids(a), y = ids(b);
+  return x.length === y.length && x.every((v, i) => v === y[i]);
+}
+
+// waypoints lists the input and what each outer pass left of it, as `show --line` and `--var` go
+// through them: st is the state, was the one on the way before it. A pass whose result was set aside,
+// so that the next one began with what it had begun with, left nothing on the way. In a comparison
+// the way leads from A to B in each row.
+function waypoints() {
+  const es = outer(), out = [];
+  es.forEach((e, i) => {
+    if (!out.length && e.b >= 0) out.push({ e, side: "a", st: e.b, was: -1 });
+    else if (!R.cmp && out.length && e.c && es[i + 1] && es[i + 1].b >= 0 && sameText(es[i + 1].b, e.b)) return;
+    if (e.a >= 0 && e.b >= 0) out.push({ e, side: "b", st: e.a, was: R.cmp ? e.b : out[out.length - 1].st });
+  });
+  return out;
+}
+
+// gather turns the lines found at each waypoint into steps; before is those in the state before it,
+// unless given those of the waypoint before. Entries of no step are counted.
+function gather(ways) {
+  const steps = [], cudaAt = (i) => i < ways.length && ways[i].side === "b" && isCuda(ways[i].e);
+  let quiet = 0, last = -1, written = false; // last: the waypoint to compare with; written: in a text of this code
+  ways.forEach((w, i) => {
+    const first = w.was < 0, lines = w.lines, cuda = cudaAt(i);
+    const before = first ? [] : w.before || ways[last].lines, was = w.before ? w.was : last < 0 ? -1 : ways[last].st;
+    written = cuda && (written || lines.length > 0);
+    const gone = cuda && !lines.length && !written && before.length > 0 && !cudaAt(i + 1);
+    const a = ids(was), b = ids(w.st);
+    const same = before.length === lines.length && before.every((l, j) => a[l] === b[lines[j]]);
+    if (!cuda || lines.length || gone) last = i;
+    if (first ? !lines.length : cuda ? !lines.length && !gone : same) {
+      if (!first) quiet++;
+      return;
+    }
+    if (quiet) steps.push({ quiet });
+    quiet = 0;
+    const what = first ? "input" : cuda && !gone ? "cuda" : !before.length ? "appears" : !lines.length ? "gone" : "changes";
+    // Where it is gone, its last lines are on the entry's other side.
+    const left = what === "gone" && sameText(w.e.b, was) ? { side: "a", st: was, lines: before } : {};
+    steps.push({ ...w, what, delta: first ? undefined : lines.length - before.length, ...left });
+  });
+  if (quiet) steps.push({ quiet });
+  return steps;
+}
+
+function nameSteps(name, loose) {
+  const h = hitsOf(name, loose), at = new Map();
+  const hits = (k) => {
+    if (!at.has(k)) at.set(k, hitLines(k, h));
+    return at.get(k);
+  };
+  return gather(waypoints().map((w) => ({ ...w, lines: hits(w.st), before: R.cmp && w.was >= 0 ? hits(w.was) : null })));
+}
+
 function followName(name) {
-  F.name = name;
   F.lines = null;
   F.at = null;
-  const h = hitsOf(F.loose ? base(name) : name, F.loose);
-  if (F.loose) F.name = base(name);
-  const steps = [];
-  // The state before a pass is nearly always the one after the pass before it.
-  let lastState = -1, lastHits = null;
-  const hits = (k) => {
-    if (k === lastState) return lastHits;
-    lastState = k;
-    return (lastHits = hitLines(k, h));
-  };
-  let quietRun = 0, first = null;
-  const flush = () => { if (quietRun) steps.push({ quiet: quietRun }); quietRun = 0; };
-  for (const e of outer()) {
-    if (e.b >= 0 && !first) {
-      first = { e, side: "a", st: e.b, lines: hits(e.b), what: "input" };
-      steps.push(first);
-    }
-    if (e.a < 0 || e.b < 0) continue;
-    const before = hits(e.b), after = hits(e.a);
-    const same = before.length === after.length && before.every((l, i) => ids(e.b)[l] === ids(e.a)[after[i]]);
-    if (!isCuda(e) && same) { quietRun++; continue; }
-    flush();
-    const what = isCuda(e) ? "cuda" : !before.length ? "appears" : !after.length ? "gone" : "changes";
-    steps.push({ e, side: after.length ? "b" : "a", st: after.length ? e.a : e.b, lines: after.length ? after : before, what, delta: after.length - before.length });
-  }
-  flush();
-  drawFollow({ title: F.name, kind: kindOf(F.name, h), steps, src: R.src >= 0 ? hitLines(R.src, h) : [] });
+  F.name = F.loose ? base(name) : name;
+  const h = hitsOf(F.name, F.loose);
+  drawFollow({ title: F.name, kind: kindOf(F.name, h), steps: nameSteps(F.name, F.loose), src: R.src >= 0 ? hitLines(R.src, h) : [] });
 }
 
 // kindOf says what a name is, from the line that declares it.
@@ -119,58 +152,55 @@ function chainOf(k) {
   return path;
 }
 
-function followLine(k, line, side) {
-  F.name = "";
-  F.at = { k, line, side };
-  F.lines = new Map();
+// waysThrough is waypoints, or where state k is not on that way, as a text that was set aside, a way
+// that leads through it.
+function waysThrough(k) {
+  const ways = R.cmp ? [] : waypoints();
+  if (k === R.src || ways.some((w) => w.st === k)) return ways;
   const path = chainOf(k);
-  if (!path.length) path.push({ b: k, a: k, n: V.entry ? V.entry.n : "", i: V.entry ? V.entry.i : 0, self: true });
-  const states = [{ st: path[0].b, e: path[0], side: "a", what: "input" }, ...path.map((e) => ({ st: e.a, e, side: "b", what: isCuda(e) ? "cuda" : "" }))];
+  if (!path.length) return [{ e: V.entry || ENTRIES[0], side: "b", st: k, was: -1 }];
+  return [{ e: path[0], side: "a", st: path[0].b, was: -1 }, ...path.map((e) => ({ e, side: "b", st: e.a, was: e.b }))];
+}
+
+// lineSteps follows a line of state k, exactly by its origin where it has one.
+function lineSteps(k, line) {
   const org = origins(k);
   const from = k === R.src ? line + 1 : org ? org[line] : 0;
-  let exact = false;
+  const ways = from > 0 && !R.cmp ? waypoints() : waysThrough(k);
   if (from > 0) {
-    exact = true;
-    for (const s of states) {
-      const o = origins(s.st);
-      s.lines = [];
-      if (o) o.forEach((v, i) => { if (v === from) s.lines.push(i); });
-      s.sure = true;
-    }
-    if (R.src >= 0) F.lines.set(R.src, new Map([[from - 1, true]]));
-  } else {
-    const at = states.findIndex((s) => s.st === k);
-    if (at < 0) return;
-    states[at].lines = [line];
-    states[at].sure = true;
-    const go = (i, j) => {
-      const [lines, sure] = mapLines(states[i].st, states[j].st, states[i].lines);
-      states[j].lines = lines.slice(0, 200);
-      states[j].sure = states[i].sure && sure;
+    const of = (st) => {
+      const out = [], o = origins(st);
+      if (o) o.forEach((v, i) => { if (v === from) out.push(i); });
+      return out;
     };
-    for (let i = at; i + 1 < states.length; i++) go(i, i + 1);
-    for (let i = at; i > 0; i--) go(i, i - 1);
+    for (const w of ways) w.lines = of(w.st);
+    const found = new Map([k, ...ways.map((w) => w.st)].map((st) => [st, new Map(of(st).map((l) => [l, true]))]));
+    if (R.src >= 0) found.set(R.src, new Map([[from - 1, true]]));
+    return { from, found, steps: gather(ways) };
   }
-  for (const s of states) F.lines.set(s.st, new Map(s.lines.map((l) => [l, s.sure])));
-  const steps = [];
-  let quietRun = 0;
-  const text = (s) => s.lines.map((l) => LINES[ids(s.st)[l]]).join("\n");
-  states.forEach((s, i) => {
-    const same = i > 0 && s.what !== "cuda" && text(s) === text(states[i - 1]);
-    if (same) { quietRun++; return; }
-    if (quietRun) steps.push({ quiet: quietRun });
-    quietRun = 0;
-    const was = i ? states[i - 1].lines.length : 0;
-    const what = s.what || (!s.lines.length ? (was ? "gone" : "quiet") : !was ? "appears" : "changes");
-    if (what === "quiet" || !s.lines.length && what !== "gone") { quietRun++; return; }
-    steps.push({ ...s, what, delta: i ? s.lines.length - was : 0 });
-  });
-  if (quietRun) steps.push({ quiet: quietRun });
+  const at = ways.findIndex((w) => w.st === k);
+  ways[at].lines = [line];
+  ways[at].sure = true;
+  const go = (v, w) => {
+    const [to, exact] = v.st === w.st ? [v.lines, true] : mapLines(v.st, w.st, v.lines);
+    w.lines = to;
+    w.sure = v.sure && exact;
+  };
+  for (let i = at; i + 1 < ways.length; i++) go(ways[i], ways[i + 1]);
+  for (let i = at; i > 0; i--) go(ways[i], ways[i - 1]);
+  return { from: 0, found: new Map(ways.map((w) => [w.st, new Map(w.lines.map((l) => [l, w.sure]))])), steps: gather(ways) };
+}
+
+function followLine(k, line, side) {
+  const { from, found, steps } = lineSteps(k, line);
+  F.name = "";
+  F.at = { k, line, side };
+  F.lines = found;
   const src = from > 0 && R.src >= 0 ? [from - 1] : [];
   drawFollow({
     title: from > 0 ? `${sourceName()}:${from}` : `line ${line + 1}`,
-    kind: exact ? "by the statements' origins" : `of ${spotLabel(k)}`,
-    steps, src, approx: !exact,
+    kind: from > 0 ? "by the statements' origins" : `of ${spotLabel(k)}`,
+    steps, src, approx: !(from > 0),
     text: from > 0 && R.src >= 0 && from <= ids(R.src).length ? LINES[ids(R.src)[from - 1]] : LINES[ids(k)[line]],
   });
 }
@@ -182,7 +212,7 @@ function drawFollow(d) {
   const shown = d.steps.filter((s) => s.e && s.lines.length);
   const step = (s) => {
     if (s.quiet) return `<li class="q">${s.quiet} ${s.quiet > 1 ? "passes" : "pass"} without a change to it</li>`;
-    const label = s.what === "input" ? "Input" : s.what === "cuda" ? "CUDA" : esc(`${s.e.i} ${passName(s.e)}`);
+    const label = s.what === "input" ? "Input" : isCuda(s.e) ? "CUDA" : esc(`${s.e.i} ${passName(s.e)}`);
     const go = s.lines.length ? ` data-n="${s.e.n0}" data-s="${s.side}" data-l="${s.lines[0]}"` : "";
     const guess = s.sure === false ? `<abbr class="approx" title="approximate: this trace has no origins, so the line was followed by comparing texts">≈</abbr>` : "";
     const delta = s.what === "changes" && s.delta ? ` ${s.delta > 0 ? "+" : "−"}${Math.abs(s.delta)} ${Math.abs(s.delta) > 1 ? "lines" : "line"}` : "";
