@@ -35,7 +35,8 @@ func Evaluate(e ir.Expr, vars []*ir.Var, ext []int64) ([]int64, error) {
 }
 
 // column holds the values of an expression over the dimensions in mask, the
-// others left out because it does not depend on them.
+// others left out because it does not depend on them. Each has data of its own:
+// an operation may put its result in the place of an operand.
 type column struct {
 	mask uint
 	data []int64
@@ -70,8 +71,21 @@ func (ev *evaluator) size(mask uint) int64 {
 	return n
 }
 
-// walk calls f with the offsets of two columns at every point of mask.
-func (ev *evaluator) walk(mask uint, a, b uint, f func(i, oa, ob int64)) {
+// rows calls f with the offsets of two columns along the points of mask: n
+// points from number i on, at offset oa + k*da of column a and ob + k*db of b.
+func (ev *evaluator) rows(mask uint, a, b uint, f func(i, n, oa, da, ob, db int64)) {
+	n := ev.size(mask)
+	switch {
+	case a == mask && b == mask:
+		f(0, n, 0, 1, 0, 1)
+		return
+	case a == mask && b == 0:
+		f(0, n, 0, 1, 0, 0)
+		return
+	case a == 0 && b == mask:
+		f(0, n, 0, 0, 0, 1)
+		return
+	}
 	sa, sb := ev.strides(a), ev.strides(b)
 	dims := make([]int, 0, len(ev.ext))
 	for d := range ev.ext {
@@ -79,23 +93,14 @@ func (ev *evaluator) walk(mask uint, a, b uint, f func(i, oa, ob int64)) {
 			dims = append(dims, d)
 		}
 	}
-	n := ev.size(mask)
-	if len(dims) == 0 {
-		f(0, 0, 0)
-		return
-	}
-	// The last dimension is a plain loop, the others an odometer.
+	// The last dimension is a row, the others an odometer. There is one: with
+	// none all masks are equal.
 	idx := make([]int64, len(dims)-1)
 	last := dims[len(dims)-1]
 	inner, da, db := ev.ext[last], sa[last], sb[last]
 	var oa, ob int64
-	for i := int64(0); i < n; {
-		xa, xb := oa, ob
-		for end := i + inner; i < end; i++ {
-			f(i, xa, xb)
-			xa += da
-			xb += db
-		}
+	for i := int64(0); i < n; i += inner {
+		f(i, inner, oa, da, ob, db)
 		for k := len(idx) - 1; k >= 0; k-- {
 			d := dims[k]
 			idx[k]++
@@ -116,7 +121,11 @@ func (ev *evaluator) spread(c column, mask uint) column {
 		return c
 	}
 	out := column{mask, make([]int64, ev.size(mask))}
-	ev.walk(mask, c.mask, 0, func(i, oa, _ int64) { out.data[i] = c.data[oa] })
+	ev.rows(mask, c.mask, 0, func(i, n, oa, da, _, _ int64) {
+		for k := range n {
+			out.data[i+k] = c.data[oa+k*da]
+		}
+	})
 	return out
 }
 
@@ -143,11 +152,10 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 		if err != nil {
 			return c, err
 		}
-		out := column{c.mask, make([]int64, len(c.data))}
 		for i, v := range c.data {
-			out.data[i] = ir.WrapInt(e.Type, v)
+			c.data[i] = ir.WrapInt(e.Type, v)
 		}
-		return out, nil
+		return c, nil
 	case *ir.Binary:
 		if c, ok := e.B.(*ir.IntImm); ok && c.Value > 0 {
 			switch e.Op {
@@ -155,9 +163,9 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 				return ev.byConst(e.Op, e.A, c.Value)
 			}
 		}
-		return ev.binary(e.A, e.B, binaryFunc(e.Op))
+		return ev.binary(e.A, e.B, e.Op == ir.Add, binaryFunc(e.Op))
 	case *ir.Not:
-		return ev.binary(e.A, e.A, func(x, _ int64) (int64, bool) { return 1 - x, true })
+		return ev.binary(e.A, e.A, false, func(x, _ int64) (int64, bool) { return 1 - x, true })
 	case *ir.Select:
 		return ev.choose(e.Cond, e.True, e.False)
 	case *ir.Call:
@@ -165,7 +173,7 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 			break
 		}
 		if f := bitFuncs[e.Op.Name]; f != nil {
-			return ev.binary(e.Args[0], e.Args[1], f)
+			return ev.binary(e.Args[0], e.Args[1], false, f)
 		}
 		if e.Op.Name == "if_then_else" {
 			return ev.choose(e.Args[0], e.Args[1], e.Args[2])
@@ -178,33 +186,32 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 // byConst divides, takes the remainder or multiplies by a positive constant, as
 // most of a layout does.
 func (ev *evaluator) byConst(op ir.BinOp, a ir.Expr, c int64) (column, error) {
-	in, err := ev.eval(a)
+	out, err := ev.eval(a)
 	if err != nil {
-		return in, err
+		return out, err
 	}
-	out := column{in.mask, make([]int64, len(in.data))}
 	pow2 := c&(c-1) == 0
 	shift := bits.TrailingZeros64(uint64(c))
 	switch {
 	case op == ir.FloorDiv && pow2:
-		for i, x := range in.data {
+		for i, x := range out.data {
 			out.data[i] = x >> shift
 		}
 	case op == ir.FloorMod && pow2:
-		for i, x := range in.data {
+		for i, x := range out.data {
 			out.data[i] = x & (c - 1)
 		}
 	case op == ir.FloorDiv:
-		for i, x := range in.data {
+		for i, x := range out.data {
 			out.data[i] = ir.FloorDivInt(x, c)
 		}
 	case op == ir.FloorMod:
-		for i, x := range in.data {
+		for i, x := range out.data {
 			out.data[i] = ir.FloorModInt(x, c)
 		}
 	default:
 		f := binaryFunc(ir.Mul)
-		for i, x := range in.data {
+		for i, x := range out.data {
 			v, ok := f(x, c)
 			if !ok {
 				return column{}, fmt.Errorf("an overflow")
@@ -220,7 +227,8 @@ type FreeVarError struct{ Var *ir.Var }
 
 func (e *FreeVarError) Error() string { return fmt.Sprintf("the variable %s", e.Var.Name) }
 
-func (ev *evaluator) binary(a, b ir.Expr, f func(x, y int64) (int64, bool)) (column, error) {
+// binary applies f, which is the sum if add says so, as most of a layout is.
+func (ev *evaluator) binary(a, b ir.Expr, add bool, f func(x, y int64) (int64, bool)) (column, error) {
 	if f == nil {
 		return column{}, fmt.Errorf("an operator without integer meaning")
 	}
@@ -232,27 +240,32 @@ func (ev *evaluator) binary(a, b ir.Expr, f func(x, y int64) (int64, bool)) (col
 	if err != nil {
 		return cb, err
 	}
-	mask := ca.mask | cb.mask
-	out := column{mask, make([]int64, ev.size(mask))}
-	good := true
-	switch {
-	case len(cb.data) == 1:
-		y := cb.data[0]
-		for i, x := range ca.data {
-			v, ok := f(x, y)
-			out.data[i], good = v, good && ok
-		}
-	case ca.mask == cb.mask:
-		for i, x := range ca.data {
-			v, ok := f(x, cb.data[i])
-			out.data[i], good = v, good && ok
-		}
+	out := column{mask: ca.mask | cb.mask}
+	switch out.mask {
+	case ca.mask:
+		out.data = ca.data
+	case cb.mask:
+		out.data = cb.data
 	default:
-		ev.walk(mask, ca.mask, cb.mask, func(i, oa, ob int64) {
-			v, ok := f(ca.data[oa], cb.data[ob])
-			out.data[i], good = v, good && ok
-		})
+		out.data = make([]int64, ev.size(out.mask))
 	}
+	good := true
+	ev.rows(out.mask, ca.mask, cb.mask, func(i, n, oa, da, ob, db int64) {
+		to := out.data[i : i+n]
+		if add {
+			for k := range to {
+				v, ok := bounded(ca.data[oa] + cb.data[ob])
+				to[k], good = v, good && ok
+				oa, ob = oa+da, ob+db
+			}
+			return
+		}
+		for k := range to {
+			v, ok := f(ca.data[oa], cb.data[ob])
+			to[k], good = v, good && ok
+			oa, ob = oa+da, ob+db
+		}
+	})
 	if !good {
 		return column{}, fmt.Errorf("a division by zero or an overflow")
 	}
@@ -274,15 +287,12 @@ func (ev *evaluator) choose(c, t, f ir.Expr) (column, error) {
 	}
 	mask := cc.mask | ct.mask | cf.mask
 	cc, ct, cf = ev.spread(cc, mask), ev.spread(ct, mask), ev.spread(cf, mask)
-	out := column{mask, make([]int64, len(cc.data))}
 	for i, v := range cc.data {
-		if v != 0 {
-			out.data[i] = ct.data[i]
-		} else {
-			out.data[i] = cf.data[i]
+		if v == 0 {
+			ct.data[i] = cf.data[i]
 		}
 	}
-	return out, nil
+	return ct, nil
 }
 
 // magnitude bounds what sums and products may reach: far beyond any index, far

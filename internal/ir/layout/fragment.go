@@ -376,10 +376,15 @@ func (f *Frag) Contiguity() int64 {
 }
 
 func (f *Frag) contiguous(v int64) bool {
-	for p := int64(0); p < f.Size(); p++ {
-		b := p - p%v
-		if f.index[p] != f.index[b]+p-b || f.index[b]%v != 0 || !slices.Equal(f.Threads(p), f.Threads(b)) {
+	for b := int64(0); b < f.Size(); b += v {
+		first := f.index[b]
+		if first%v != 0 {
 			return false
+		}
+		for p := b + 1; p < b+v; p++ {
+			if f.index[p] != first+p-b || !slices.Equal(f.Threads(p), f.Threads(b)) {
+				return false
+			}
 		}
 	}
 	return true

@@ -174,7 +174,18 @@ func (m *Map) ExpandLeading(sizes ...int64) (*Map, error) {
 	}
 	moved := exprs(placeholders[k : k+len(m.Shape)])
 	fwd := append(exprs(Vars(k)), m.Apply(moved)...)
-	return NewMap(append(slices.Clone(sizes), m.Shape...), fwd...)
+	out := &Map{Shape: append(slices.Clone(sizes), m.Shape...), Forward: fwd, Out: append(slices.Clone(sizes), m.Out...)}
+	lead := product(sizes)
+	if lead < 1 || lead*m.Size() > MaxPoints {
+		return NewMap(out.Shape, fwd...) // for its error
+	}
+	out.linear = make([]int64, 0, lead*m.Size())
+	for q := range lead {
+		for _, at := range m.linear {
+			out.linear = append(out.linear, q*m.OutSize()+at)
+		}
+	}
+	return out, nil
 }
 
 // Reshape is the layout of a buffer that views the same memory with another
