@@ -45,6 +45,28 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestBuildFastMath compiles with the option that the code was generated for.
+func TestBuildFastMath(t *testing.T) {
+	nvrtc := gputest.NVRTC(t)
+	for _, on := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "out")
+		var stdout, stderr bytes.Buffer
+		d := driver.OSDeps()
+		d.Stdout, d.Stderr = &stdout, &stderr
+		args := []string{"build", "-o", dir, "--nvrtc", nvrtc.Path(), "--pass-config", fmt.Sprintf("tl.enable_fast_math=%v", on)}
+		if code := run(context.Background(), args, d); code != 0 {
+			t.Fatalf("exit %d: %s", code, stderr.String())
+		}
+		ptx, err := os.ReadFile(filepath.Join(dir, "kernel.ptx"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(ptx), "div.approx"); got != on {
+			t.Errorf("fast math %v: approximate division %v", on, got)
+		}
+	}
+}
+
 // TestBuildSeveral builds a module of two functions: a folder for each, with
 // its own kernel and launch.
 func TestBuildSeveral(t *testing.T) {

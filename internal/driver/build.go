@@ -158,7 +158,7 @@ func (j *job) compileArch() string {
 // messages. Errors are told with the line of the source and, where one is
 // known, the kernel's line it came from.
 func (d *Deps) compileSource(n *gpu.NVRTC, arch string, out *pipeline.Output, source, name string) (*gpu.Object, error) {
-	obj, err := n.Compile(source, gpu.CompileOptions{Arch: arch, Name: name})
+	obj, err := n.Compile(source, gpu.CompileOptions{Arch: arch, Name: name, Flags: out.Flags})
 	var ce *gpu.CompileError
 	var ae *gpu.ArchError
 	switch {

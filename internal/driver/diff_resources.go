@@ -8,6 +8,7 @@ import (
 
 	"lowertrace/internal/gpu"
 	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/cuda"
 	"lowertrace/internal/render"
 	"lowertrace/internal/trace"
 )
@@ -49,13 +50,18 @@ func (d *Deps) compileRun(n *gpu.NVRTC, run *trace.Run, name string) (*compiledR
 	if arch == "" {
 		arch = run.Target
 	}
+	config := pipeline.Options{}
+	for _, o := range run.PassConfig {
+		_ = config.Set(o.Name, o.Value) // another version may have had further options
+	}
+	flags := cuda.CompileFlags(config)
 	var ptx strings.Builder
 	for i := range run.Records {
 		r := &run.Records[i]
 		if r.Status != trace.Codegen || !r.HasAfter {
 			continue
 		}
-		obj, err := d.compileSource(n, arch, &pipeline.Output{Source: r.AfterText}, r.AfterText, name)
+		obj, err := d.compileSource(n, arch, &pipeline.Output{Source: r.AfterText, Flags: flags}, r.AfterText, name)
 		if err != nil {
 			return nil, err
 		}

@@ -174,7 +174,7 @@ func (x *execution) outcomeWithout(ctx context.Context, skip []string) (bisectOu
 	if err != nil {
 		return outcomeNone, err.Error(), nil
 	}
-	obj, err := x.nvrtc.Compile(l.out.Source, gpu.CompileOptions{Arch: x.arch, Name: kernelSource})
+	obj, err := x.nvrtc.Compile(l.out.Source, gpu.CompileOptions{Arch: x.arch, Name: kernelSource, Flags: l.out.Flags})
 	if err != nil {
 		return outcomeNone, err.Error(), nil
 	}

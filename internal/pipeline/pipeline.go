@@ -31,6 +31,8 @@ type Output struct {
 	Origins []ir.Span
 	// Launch is launch.json.
 	Launch []byte
+	// Flags are options of the CUDA compiler that Source is meant for.
+	Flags []string
 }
 
 // Codegen prints a device module.

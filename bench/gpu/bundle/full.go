@@ -9,6 +9,7 @@ import (
 
 	"lowertrace/internal/gpu"
 	"lowertrace/internal/launch"
+	"lowertrace/internal/pipeline"
 )
 
 // fullCase is one kernel at full size in full.json: what it computes, ours and
@@ -75,11 +76,11 @@ func addFull(nvrtc *gpu.NVRTC, o options) error {
 		}
 		dir := "full/" + s.Name + "/ours"
 		target := s.ArchLowered
-		var flags []string
-		if on, _ := s.PassConfigs["tl.enable_fast_math"].(bool); on {
-			flags = append(flags, "--use_fast_math")
+		options := pipeline.Options{}
+		for k, v := range s.PassConfigs {
+			_ = options.Set(k, fmt.Sprint(v)) // the other compiler has passes of its own
 		}
-		if err := makeCase(nvrtc, s.Name+".tir", string(text), target, o.arch, filepath.Join(o.out, dir), flags...); err != nil {
+		if err := makeCase(nvrtc, s.Name+".tir", string(text), target, o.arch, filepath.Join(o.out, dir), options); err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
 			list.Failed = append(list.Failed, failure{s.Name, why})
 		} else {

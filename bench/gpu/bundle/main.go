@@ -122,7 +122,7 @@ func bundle(o options) error {
 		wg.Go(func() {
 			gate <- struct{}{}
 			defer func() { <-gate }()
-			j.err = makeCase(nvrtc, j.k.Name+".tir", corpus.Text(j.k.Input(j.target)), j.target, o.arch, filepath.Join(o.out, "cases", j.id))
+			j.err = makeCase(nvrtc, j.k.Name+".tir", corpus.Text(j.k.Input(j.target)), j.target, o.arch, filepath.Join(o.out, "cases", j.id), pipeline.Options{})
 		})
 	}
 	wg.Wait()
@@ -205,9 +205,9 @@ func clear(dir string) error {
 	return os.MkdirAll(dir, 0o777)
 }
 
-// makeCase lowers one kernel and compiles it, with further NVRTC options, into dir.
-func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, flags ...string) error {
-	out, err := lower(name, text, target)
+// makeCase lowers one kernel under pass options and compiles it into dir.
+func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, options pipeline.Options) error {
+	out, err := lower(name, text, target, options)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, flags ...s
 	if err != nil {
 		return err
 	}
-	obj, err := nvrtc.Compile(out.Source, gpu.CompileOptions{Arch: arch, Name: "kernel.cu", Flags: flags})
+	obj, err := nvrtc.Compile(out.Source, gpu.CompileOptions{Arch: arch, Name: "kernel.cu", Flags: out.Flags})
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, flags ...s
 }
 
 // lower runs the default pipeline on a kernel's text.
-func lower(name, text, target string) (*pipeline.Output, error) {
+func lower(name, text, target string, options pipeline.Options) (*pipeline.Output, error) {
 	mod, err := script.ParseString(name, text)
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func lower(name, text, target string) (*pipeline.Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &pipeline.Context{Target: t, Options: pipeline.Options{}}
+	c := &pipeline.Context{Target: t, Options: options}
 	if mod, err = pipe.Run(c, mod); err != nil {
 		return nil, err
 	}

@@ -579,7 +579,7 @@ func (g *gen) output(m *ir.IRModule, kernels []*ir.PrimFunc) (*pipeline.Output, 
 	if err != nil {
 		return nil, pipeline.Errorf(ir.Span{}, "the launch description is not valid: %v", err)
 	}
-	out := &pipeline.Output{Launch: js}
+	out := &pipeline.Output{Launch: js, Flags: CompileFlags(g.ctx.Options)}
 	var src strings.Builder
 	for _, l := range all {
 		src.WriteString(l.text)

@@ -16,6 +16,15 @@ var EnableFastMath = pipeline.RegisterOption(pipeline.Option{
 	Doc: "compile with --use_fast_math: approximate division, roots and exponentials",
 })
 
+// CompileFlags are the options of nvcc and NVRTC that code generated under
+// pass options is to be compiled with.
+func CompileFlags(o pipeline.Options) []string {
+	if on, _ := o[EnableFastMath].(bool); on {
+		return []string{"--use_fast_math"}
+	}
+	return nil
+}
+
 // divisionHelpers divide by a number that is the same for many dividends, and
 // round as a division does. The reciprocal r = 1/b is found once; with q = a r
 // rounded, the residual a - q b is exact in a fused multiply-add, and q plus

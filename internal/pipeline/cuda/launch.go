@@ -337,6 +337,9 @@ func (g *gen) launchComment(s *launch.Spec) []string {
 		return "(" + strings.Join(parts[:], ", ") + ")"
 	}
 	var out []string
+	if flags := CompileFlags(g.ctx.Options); len(flags) > 0 {
+		out = append(out, "// Compile with "+strings.Join(flags, " "))
+	}
 	for i := range g.infos {
 		k := &g.infos[i]
 		names := make([]string, len(k.params))
