@@ -1,9 +1,6 @@
 package cuda
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // helperTable is the fixed part of the prelude. Instructions are those of the
 // PTX ISA; where one needs a newer architecture than sm_80, the text has both
@@ -28,15 +25,9 @@ func mergeHelpers(tables ...map[string]helper) map[string]helper {
 // helperNames are the functions and types the fixed helpers define or call,
 // which the names of a kernel must not hide.
 var helperNames = func() map[string]bool {
-	called := regexp.MustCompile(`\b([A-Za-z_]\w*)(?:<[^<>()]*>)?\(`)
-	types := regexp.MustCompile(`\bstruct (?:__align__\(\d+\) )?(\w+)`)
 	m := map[string]bool{}
 	for _, h := range helperTable {
-		for _, re := range []*regexp.Regexp{called, types} {
-			for _, f := range re.FindAllStringSubmatch(h.text, -1) {
-				m[f[1]] = true
-			}
-		}
+		namesIn(h.text, m)
 	}
 	for _, n := range []string{"splat2", "splat4", "splat8", "splat16", "select"} {
 		m[n] = true
@@ -46,6 +37,53 @@ var helperNames = func() map[string]bool {
 	}
 	return m
 }()
+
+// namesIn adds the names that a text calls or gives to a struct. Every start of
+// the program reads all helpers: regular expressions would take a quarter of it.
+func namesIn(text string, m map[string]bool) {
+	word := func(i int) int { // the end of the word at i
+		for i < len(text) && isWord(text[i]) {
+			i++
+		}
+		return i
+	}
+	isStruct := false
+	for i := 0; i < len(text); {
+		end := word(i)
+		if end == i {
+			i++
+			continue
+		}
+		name := text[i:end]
+		i = end
+		if name[0] >= '0' && name[0] <= '9' {
+			continue
+		}
+		switch {
+		case name == "struct":
+			isStruct = true
+			continue
+		case name == "__align__": // of a struct
+			i += strings.IndexByte(text[i:], ')') + 1
+		case isStruct:
+			m[name] = true
+		}
+		isStruct = isStruct && name == "__align__"
+		rest := text[end:]
+		if strings.HasPrefix(rest, "<") { // template arguments
+			if k := strings.IndexAny(rest[1:], "<>()") + 1; k > 0 && rest[k] == '>' {
+				rest = rest[k+1:]
+			}
+		}
+		if strings.HasPrefix(rest, "(") {
+			m[name] = true
+		}
+	}
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+}
 
 var typeHelpers = map[string]helper{
 	"half_t":           {nil, `struct half_t { unsigned short bits; };`},
