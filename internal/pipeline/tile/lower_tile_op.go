@@ -52,12 +52,7 @@ type lowerer struct {
 	// extra are buffers to be allocated in the block at hand.
 	extra []*ir.Buffer
 	safe  *ir.Dict // safe_value_map of the block at hand
-	// loop is the pipelined loop at hand, nil outside of one; ahead is the
-	// condition under which the copies at hand fetch ahead of it.
-	loop    *ir.For
-	ahead   ir.Expr
-	fetched bool // copies of the loop at hand became unconditional
-	err     error
+	err   error
 }
 
 func lowerTileOps(ctx *pipeline.Context, f *ir.PrimFunc) (*ir.PrimFunc, error) {
@@ -242,21 +237,8 @@ func (lw *lowerer) stmt(s ir.Stmt, e env) ir.Stmt {
 		r := lw.plain()
 		c := *s
 		c.Min, c.Extent = r.Expr(s.Min), r.Expr(s.Extent)
-		outer, fetched := lw.loop, lw.fetched
-		if s.Annotations.Get("tl_pipelined_num_stages") != nil {
-			lw.loop = s
-		}
-		lw.fetched = false
 		c.Body = lw.stmt(s.Body, e.loop(s))
-		var out ir.Stmt = &c
-		if lw.fetched && lw.loop == s {
-			// The last copies fill zeros. They must be over before the memory
-			// serves something else.
-			out = ir.Seq(out, &ir.Evaluate{Value: ir.NewCall(ir.MustOp("ptx_wait_group"), i32(0)), Org: s.Org})
-			lw.fetched = false
-		}
-		lw.loop, lw.fetched = outer, lw.fetched || fetched
-		return out
+		return &c
 	case *ir.While:
 		c := *s
 		r := lw.plain()
@@ -264,9 +246,6 @@ func (lw *lowerer) stmt(s ir.Stmt, e env) ir.Stmt {
 		c.Body = lw.stmt(s.Body, e)
 		return &c
 	case *ir.IfThenElse:
-		if out := lw.fetchAhead(s, e); out != nil {
-			return out
-		}
 		c := *s
 		r := lw.plain()
 		c.Cond = r.Expr(s.Cond)

@@ -42,7 +42,7 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 		return lw.simt(s, loop, e)
 	}
 	used := false
-	out, err := lw.simtWith(s, loop, e, asyncGroup(bitsOf(a.dst.buf.Type), lw.ahead, &used))
+	out, err := lw.simtWith(s, loop, e, asyncGroup(bitsOf(a.dst.buf.Type), &used))
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,8 @@ func (lw *lowerer) copy(s ir.Stmt, c *ir.Call, e env) (ir.Stmt, error) {
 }
 
 // asyncGroup makes cp.async of the groups of a copy whose elements have some
-// number of bits, where that is possible, and then sets used. They happen if ahead
-// (nil: always) holds.
-func asyncGroup(bits int64, ahead ir.Expr, used *bool) groupFunc {
+// number of bits, where that is possible, and then sets used.
+func asyncGroup(bits int64, used *bool) groupFunc {
 	return func(body ir.Stmt, v int64) (ir.Stmt, bool) {
 		if b := v * bits / 8; b != 4 && b != 8 && b != 16 || v*bits%8 != 0 {
 			return nil, false
@@ -72,7 +71,7 @@ func asyncGroup(bits int64, ahead ir.Expr, used *bool) groupFunc {
 		if !ok {
 			return nil, false
 		}
-		async, ok := cpAsync(store, v, ahead)
+		async, ok := cpAsync(store, v)
 		if !ok {
 			return nil, false
 		}
@@ -108,99 +107,9 @@ func (lw *lowerer) moveRegisters(a copyArgs, e env, org ir.Span) ir.Stmt {
 	return &ir.For{Var: iv, Min: i32(0), Extent: i32(src.Regs), Kind: ir.Unrolled, Body: body, Org: org}
 }
 
-// fetchAhead lowers the copies of a pipelined loop that fetch ahead, guarded so
-// that they end with the loop:
-//
-//	for k in range(n):
-//	    if k < n - d:
-//	        T.copy(A[k + d], s[(k + d) % S])
-//
-// As cp.async with the guard as its predicate they need no branch, so that the
-// loop's body stays one piece for the scheduler of instructions. With the
-// predicate false the copy fills zeros: into the tile of an iteration there is
-// none of, which nothing reads when S > d. nil: the statement is something else.
-func (lw *lowerer) fetchAhead(s *ir.IfThenElse, e env) ir.Stmt {
-	if lw.loop == nil || lw.ahead != nil || s.Else != nil || !lw.ctx.Target.Features.AsyncCopy {
-		return nil
-	}
-	k := lw.loop.Var
-	c, ok := s.Cond.(*ir.Binary)
-	if !ok || c.Op != ir.LT || c.A != ir.Expr(k) || !ir.IsConst(lw.loop.Min, 0) {
-		return nil
-	}
-	an := e.analyzer()
-	d, ok := ir.AsInt(an.Simplify(sub(lw.loop.Extent, c.B)))
-	if !ok || d < 1 {
-		return nil
-	}
-	list := ir.Stmts(s.Then)
-	for _, st := range list {
-		if !lw.fetches(st, k, d, an.CanProveEqual) {
-			return nil
-		}
-	}
-	r := lw.plain()
-	lw.ahead = r.Expr(s.Cond)
-	defer func() { lw.ahead = nil }()
-	inner := e.assume(s.Cond)
-	out := make([]ir.Stmt, 0, len(list))
-	for _, st := range list {
-		low := lw.stmt(st, inner)
-		if !onlyAsync(low) { // loads and stores need the branch
-			low = &ir.IfThenElse{Cond: lw.ahead, Then: low, Org: s.Org}
-		} else {
-			lw.fetched = true
-		}
-		out = append(out, low)
-	}
-	return ir.Seq(out...)
-}
-
-// fetches reports a copy that a pipeline manages into version (k + d) % S of a
-// shared tile, S > d.
-func (lw *lowerer) fetches(s ir.Stmt, k *ir.Var, d int64, equal func(a, b ir.Expr) bool) bool {
-	for b, ok := s.(*ir.SBlock); ok && len(b.AllocBuffers) == 0; b, ok = s.(*ir.SBlock) {
-		s = b.Body
-	}
-	c := tileCall(s)
-	if c == nil || c.Op.Name != "copy" {
-		return false
-	}
-	if n, ok := ir.AttrInt(c.Attr("no_implicit_async_commit_wait")); !ok || n == 0 {
-		return false
-	}
-	a, err := decodeCopy(c)
-	if err != nil || !isShared(a.dst.buf) || !isGlobal(a.src.buf) {
-		return false
-	}
-	at, ok := a.dst.min[0].(*ir.Binary)
-	if !ok || at.Op != ir.FloorMod || !ir.IsConst(a.dst.ext[0], 1) {
-		return false
-	}
-	n, ok := ir.AsInt(at.B)
-	return ok && n > d && equal(at.A, add(k, i32(d)))
-}
-
-// onlyAsync reports statements that copy by cp.async alone.
-func onlyAsync(s ir.Stmt) bool {
-	async, other := false, false
-	ir.Walk(s, func(s ir.Stmt) bool {
-		switch s := s.(type) {
-		case *ir.BufferStore:
-			other = true
-		case *ir.Evaluate:
-			_, ok := ir.IsCall(s.Value, "ptx_cp_async")
-			async, other = async || ok, other || !ok
-		}
-		return true
-	})
-	return async && !other
-}
-
-// cpAsync turns the store of a loaded element into cp.async of v elements, which
-// happens if ahead (nil: always) holds
+// cpAsync turns the store of a loaded element into cp.async of v elements
 // (PTX ISA, "cp.async": out of bounds the destination is filled with zeros).
-func cpAsync(st *ir.BufferStore, v int64, ahead ir.Expr) (*ir.Call, bool) {
+func cpAsync(st *ir.BufferStore, v int64) (*ir.Call, bool) {
 	value := st.Value
 	var pred ir.Expr
 	if c, ok := ir.IsCall(value, "if_then_else"); ok {
@@ -226,7 +135,6 @@ func cpAsync(st *ir.BufferStore, v int64, ahead ir.Expr) (*ir.Call, bool) {
 		return ir.NewCall(ir.MustOp("access_ptr"), &ir.BufferLoad{Buffer: b, Indices: idx}, i32(v), i32(mask))
 	}
 	args := []ir.Expr{ptr(st.Buffer, st.Indices, 2), ptr(ld.Buffer, ld.Indices, 1), i32(v)}
-	pred = and(ahead, pred)
 	if pred != nil {
 		args = append(args, pred)
 	}

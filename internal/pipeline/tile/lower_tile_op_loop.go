@@ -51,7 +51,7 @@ func (lw *lowerer) parallel(f *ir.For, e env) ir.Stmt {
 	st, isStore := n.body.(*ir.BufferStore)
 	async, _ := ir.AttrInt(f.Annotations.Get(keyAsyncLoop))
 	if async != 0 && isStore && isShared(st.Buffer) && lw.ctx.Target.Features.AsyncCopy {
-		group = asyncGroup(bitsOf(st.Buffer.Type), nil, &used)
+		group = asyncGroup(bitsOf(st.Buffer.Type), &used)
 	}
 	out, err := lw.partition(n, part, e, group)
 	if err != nil {
