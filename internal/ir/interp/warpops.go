@@ -194,7 +194,7 @@ func (c *comp) elect(e *ir.Call) val {
 
 // threadAllreduce compiles tvm_thread_allreduce(count, value, condition, result,
 // axes...): all threads that differ only in the given axes get the reduction of
-// their values.
+// their values; a thread whose condition is false takes part with the identity.
 func (c *comp) threadAllreduce(e *ir.Call) stmtFn {
 	if c.reducer == nil || len(c.reducer.Result) != 1 {
 		c.cannot("a thread reduction without its combiner")
@@ -208,7 +208,14 @@ func (c *comp) threadAllreduce(e *ir.Call) stmtFn {
 	if !ok {
 		c.cannot("a thread reduction with a combiner that is no operator")
 	}
-	v := c.expr(e.Args[1])
+	if len(e.Args) < 4 {
+		c.fail("a thread reduction needs a count, a value, a condition and a result")
+	}
+	in := e.Args[1]
+	if cond := e.Args[2]; !ir.IsConst(cond, 1) { // as LowerThreadAllreduce does
+		in = &ir.Select{Cond: cond, True: in, False: c.reducer.Identity[0]}
+	}
+	v := c.expr(in)
 	t := v.t.Scalar()
 	x := c.anyVal(v)
 	res, ok := e.Args[3].(*ir.BufferLoad)
