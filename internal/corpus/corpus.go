@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"lowertrace/internal/npy"
 )
 
 func lazily(name string) func() *archive {
@@ -80,14 +82,17 @@ type Kernel struct {
 	Formula  string           `json:"formula"`
 	Symbolic map[string]int64 `json:"symbolic"` // values of the symbolic sizes
 	Notes    string           `json:"notes"`
+	// Own holds the arrays of a kernel that is not in the packed corpus, by
+	// name as Array takes it; nil for the corpus's kernels.
+	Own map[string]*npy.Array `json:"-"`
 }
 
 // Param is one parameter of a kernel's function, in order.
 type Param struct {
 	Name    string   `json:"name"`
-	Kind    string   `json:"kind"`    // "buffer" or "scalar"
-	Shape   []Dim    `json:"shape"`   // elements
-	Strides []Dim    `json:"strides"` // elements; nil: row-major without gaps
+	Kind    string   `json:"kind"`              // "buffer" or "scalar"
+	Shape   []Dim    `json:"shape"`             // elements
+	Strides []Dim    `json:"strides,omitempty"` // elements; nil: row-major without gaps
 	DType   string   `json:"dtype"`
 	Role    string   `json:"role"`            // "in", "out" or "inout"
 	Gen     string   `json:"gen"`             // how the input was drawn, in words
@@ -112,6 +117,14 @@ func (d *Dim) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// MarshalJSON writes what UnmarshalJSON reads.
+func (d Dim) MarshalJSON() ([]byte, error) {
+	if d.Sym != "" {
+		return json.Marshal(d.Sym)
+	}
+	return json.Marshal(d.N)
+}
+
 // Size returns d's value, taking symbolic sizes from k.
 func (k *Kernel) Size(d Dim) int64 {
 	if d.Sym == "" {
@@ -134,6 +147,28 @@ func (k *Kernel) Tolerance(p Param) (rtol, atol float64) {
 		atol = *p.ATol
 	}
 	return rtol, atol
+}
+
+// Array returns a copy of the array called name: PARAM.in, or PARAM.out for an
+// expected one. It panics if there is none, for then the checkout is broken.
+func (k *Kernel) Array(name string) *npy.Array {
+	if k.Own != nil {
+		a := k.Own[name]
+		if a == nil {
+			panic(fmt.Sprintf("corpus: kernel %s has no array %s", k.Name, name))
+		}
+		return &npy.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: bytes.Clone(a.Data)}
+	}
+	file := k.Name + "/data/" + name + ".npy"
+	b, err := fs.ReadFile(arrays(), file)
+	if err != nil {
+		panic(fmt.Errorf("corpus: %w", err))
+	}
+	a, err := npy.Read(bytes.NewReader(b))
+	if err != nil {
+		panic(fmt.Errorf("corpus: %s: %w", file, err))
+	}
+	return a
 }
 
 // Input returns the path of the un-lowered function for arch.

@@ -6,7 +6,6 @@ package judge
 import (
 	"fmt"
 	"math"
-	"path"
 	"slices"
 
 	"lowertrace/internal/corpus"
@@ -39,30 +38,16 @@ func Args(k *corpus.Kernel) interp.Args {
 			a.Strides[p.Name] = append(a.Strides[p.Name], k.Size(d))
 		}
 		if p.Role != "out" {
-			a.Arrays[p.Name] = array(k, p.Name+".in.npy")
+			a.Arrays[p.Name] = k.Array(p.Name + ".in")
 			continue
 		}
-		like := array(k, p.Name+".out.npy")
+		like := k.Array(p.Name + ".out")
 		z, err := npy.New(like.DType, like.Shape...)
 		if err != nil {
 			panic(err)
 		}
 		a.Arrays[p.Name] = z
 		a.Unwritten[p.Name] = true
-	}
-	return a
-}
-
-func array(k *corpus.Kernel, file string) *npy.Array {
-	name := path.Join(k.Name, "data", file)
-	f, err := corpus.Arrays().Open(name)
-	if err != nil {
-		panic(err)
-	}
-	defer f.Close()
-	a, err := npy.Read(f)
-	if err != nil {
-		panic(fmt.Errorf("%s: %w", name, err))
 	}
 	return a
 }
@@ -75,7 +60,7 @@ func Wrong(k *corpus.Kernel, res *interp.Result) string {
 		if p.Kind == "scalar" || p.Role == "in" {
 			continue
 		}
-		want, got := array(k, p.Name+".out.npy"), res.Outputs[p.Name]
+		want, got := k.Array(p.Name+".out"), res.Outputs[p.Name]
 		if got == nil {
 			return p.Name + " is not written"
 		}

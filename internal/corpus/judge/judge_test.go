@@ -19,7 +19,7 @@ func TestWrong(t *testing.T) {
 		for _, p := range k.Params {
 			if p.Kind != "scalar" && p.Role != "in" {
 				last = p.Name
-				res.Outputs[p.Name] = array(&k, p.Name+".out.npy")
+				res.Outputs[p.Name] = k.Array(p.Name + ".out")
 			}
 		}
 		if d := Wrong(&k, res); d != "" {

@@ -13,9 +13,9 @@ import (
 
 	"lowertrace/internal/corpus"
 	"lowertrace/internal/corpus/judge"
+	"lowertrace/internal/corpus/source"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/interp"
-	"lowertrace/internal/ir/script"
 	"lowertrace/internal/pipeline"
 	devpass "lowertrace/internal/pipeline/device"
 	"lowertrace/internal/pipeline/tile"
@@ -23,13 +23,11 @@ import (
 
 var checkStates = flag.String("states", "key", "states TestCorpusResults runs: key (after LowerTileOp, after the last ThreadSync, the device module) or all")
 
-// cannotRun are the kernels of the corpus that cannot be judged from their
-// text, and what says so.
+// cannotRun are the kernels of the corpus that cannot be run on the CPU, and
+// what says so. All lower and compile: TestLower and TestLowerFromSource.
 var cannotRun = map[string]string{
-	// C code in a pragma: the interpreter runs IR alone. The CUDA compiles.
+	// C code in a pragma: the interpreter runs IR alone.
 	"extern_l2": `call of the unknown function "twice_plus"`,
-	// The text does not hold the layout the kernel asks for.
-	"gemm_annotate_layout": `the layout of a_s_1 is hidden behind metadata["tl.Layout"]`,
 }
 
 // lowered is one state of a lowering that can be run as a whole.
@@ -67,17 +65,13 @@ func (s *stateKeeper) After(e *pipeline.Event) {
 	s.states = append(s.states, lowered{e.Label, mod, sync})
 }
 
-// input is a kernel of the corpus as it was written, with the strings that
-// its text hides put back.
+// input is a kernel of the corpus as it was written.
 func input(t testing.TB, kernel, arch string) *ir.IRModule {
 	t.Helper()
-	path := kernel + "/" + arch + "/input.tir"
-	m, err := script.ParseString(path, corpus.Text(path))
+	k := corpus.Lookup(kernel)
+	m, err := source.Module(&k, arch)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if s, ok := hiddenStrings[kernel]; ok {
-		m = reveal(m, s)
 	}
 	return m
 }
@@ -130,7 +124,9 @@ func TestCorpusResults(t *testing.T) {
 			continue
 		}
 		start := time.Now()
-		n, err := checkKernel(t, p, &k)
+		// What is not read from the reference's own text is checked throughout.
+		all := *checkStates == "all" || source.Hides(&k, "sm_80")
+		n, err := checkKernel(t, p, &k, input(t, k.Name, "sm_80"), all)
 		verdict := "clean"
 		if err != nil {
 			verdict = err.Error()
@@ -151,12 +147,12 @@ func TestCorpusResults(t *testing.T) {
 	t.Logf("%d kernels are clean\n%s", clean, table.String())
 }
 
-// checkKernel runs a kernel's states and counts those that ran.
-func checkKernel(t *testing.T, p pipeline.Pipeline, k *corpus.Kernel) (ran int, err error) {
+// checkKernel lowers m for sm_80, runs the key states or all of them against
+// k's arrays, and counts those that ran.
+func checkKernel(t *testing.T, p pipeline.Pipeline, k *corpus.Kernel, m *ir.IRModule, all bool) (ran int, err error) {
 	c := newContext(t, "sm_80")
 	keep := &stateKeeper{ctx: c}
 	c.Instruments = []pipeline.Instrument{keep}
-	m := input(t, k.Name, "sm_80")
 	if _, err := p.Run(c, m); err != nil {
 		return 0, err
 	}
@@ -164,7 +160,7 @@ func checkKernel(t *testing.T, p pipeline.Pipeline, k *corpus.Kernel) (ran int, 
 	for i, s := range keep.states {
 		key := s.label == tile.LowerTileOp.Name || i == len(keep.states)-1 ||
 			s.sync == interp.SyncExplicit && keep.states[i-1].sync == interp.SyncImplied
-		if *checkStates != "all" && !key {
+		if !all && !key {
 			continue
 		}
 		wrong, err := runOne(k, s)
