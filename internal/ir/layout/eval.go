@@ -17,6 +17,18 @@ const MaxPoints = 1 << 22
 // runs over 0..ext[d]-1, the last fastest. Variables not in vars, loads and
 // calls other than bit operations are errors.
 func Evaluate(e ir.Expr, vars []*ir.Var, ext []int64) ([]int64, error) {
+	ev, err := newEvaluator(vars, ext)
+	if err != nil {
+		return nil, err
+	}
+	c, err := ev.eval(e)
+	if err != nil {
+		return nil, err
+	}
+	return ev.table(c), nil
+}
+
+func newEvaluator(vars []*ir.Var, ext []int64) (*evaluator, error) {
 	n := int64(1)
 	for _, x := range ext {
 		if x <= 0 {
@@ -26,13 +38,11 @@ func Evaluate(e ir.Expr, vars []*ir.Var, ext []int64) ([]int64, error) {
 			return nil, fmt.Errorf("more than %d points", MaxPoints)
 		}
 	}
-	ev := evaluator{vars: vars, ext: ext}
-	c, err := ev.eval(e)
-	if err != nil {
-		return nil, err
-	}
-	return ev.spread(c, uint(1)<<len(ext)-1).data, nil
+	return &evaluator{vars: vars, ext: ext}, nil
 }
+
+// table is a column over all dimensions.
+func (ev *evaluator) table(c column) []int64 { return ev.spread(c, uint(1)<<len(ev.ext)-1).data }
 
 // column holds the values of an expression over the dimensions in mask, the
 // others left out because it does not depend on them. Each has data of its own:
@@ -240,6 +250,11 @@ func (ev *evaluator) binary(a, b ir.Expr, add bool, f func(x, y int64) (int64, b
 	if err != nil {
 		return cb, err
 	}
+	return ev.combine(ca, cb, add, f)
+}
+
+// combine is binary of columns, which must not be used any more.
+func (ev *evaluator) combine(ca, cb column, add bool, f func(x, y int64) (int64, bool)) (column, error) {
 	out := column{mask: ca.mask | cb.mask}
 	switch out.mask {
 	case ca.mask:

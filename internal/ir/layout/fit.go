@@ -91,23 +91,8 @@ func fitSum(vals []int64, vars []ir.Expr, ext []int64) (ir.Expr, bool) {
 			}
 		}
 	}
-	idx := make([]int64, len(ext))
-	for _, v := range vals {
-		if v != Hole {
-			want := base
-			for d := range idx {
-				want += funcs[d][idx[d]]
-			}
-			if v != want {
-				return nil, false
-			}
-		}
-		for d := len(idx) - 1; d >= 0; d-- {
-			if idx[d]++; idx[d] < ext[d] {
-				break
-			}
-			idx[d] = 0
-		}
+	if len(ext) > 0 && !reproduces(vals, base, funcs) {
+		return nil, false
 	}
 	sort.SliceStable(digits, func(i, j int) bool { return digits[i].coef > digits[j].coef })
 	var sum ir.Expr
@@ -123,6 +108,32 @@ func fitSum(vals []int64, vars []ir.Expr, ext []int64) (ir.Expr, bool) {
 		return ir.I32(base), true
 	}
 	return ir.NewBinary(ir.Add, sum, ir.I32(base)), true
+}
+
+// reproduces reports that the values are base plus the sum of one function of
+// each index, but for holes.
+func reproduces(vals []int64, base int64, funcs [][]int64) bool {
+	outer, last := funcs[:len(funcs)-1], funcs[len(funcs)-1]
+	idx := make([]int, len(outer))
+	for len(vals) > 0 {
+		row := base
+		for d, f := range outer {
+			row += f[idx[d]]
+		}
+		for x, v := range vals[:len(last)] {
+			if v != row+last[x] && v != Hole {
+				return false
+			}
+		}
+		vals = vals[len(last):]
+		for d := len(idx) - 1; d >= 0; d-- {
+			if idx[d]++; idx[d] < len(outer[d]) {
+				break
+			}
+			idx[d] = 0
+		}
+	}
+	return true
 }
 
 func (t digit) of(x int64) int64 {

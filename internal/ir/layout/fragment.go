@@ -27,6 +27,10 @@ type Frag struct {
 	index  []int64 // [p]
 	attr   sync.Once
 	ir     *ir.Fragment
+
+	inverse sync.Once
+	inv     []int64
+	invErr  error
 }
 
 // NewFrag makes a fragment from expressions over the placeholders. A nil index
@@ -331,8 +335,13 @@ func (f *Frag) Reshape(shape []int64, oldBits, newBits int64) (*Frag, error) {
 
 // Inverse maps (thread, register) to the element held there, row-major over
 // Extent x Regs, Hole where there is none. It is an error when two elements
-// share a register of a thread.
+// share a register of a thread. The slice must not be changed.
 func (f *Frag) Inverse() ([]int64, error) {
+	f.inverse.Do(func() { f.inv, f.invErr = f.invert() })
+	return f.inv, f.invErr
+}
+
+func (f *Frag) invert() ([]int64, error) {
 	inv := make([]int64, f.Extent*f.Regs)
 	for i := range inv {
 		inv[i] = Hole

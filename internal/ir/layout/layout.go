@@ -21,25 +21,28 @@ type Map struct {
 // shape is the smallest that holds all values.
 func NewMap(shape []int64, forward ...ir.Expr) (*Map, error) {
 	m := &Map{Shape: shape, Forward: forward, Out: make([]int64, len(forward))}
-	tables := make([][]int64, len(forward))
+	ev, err := newEvaluator(Vars(len(shape)), shape)
+	if err != nil {
+		return nil, fmt.Errorf("dimension 0 of a layout: %w", err)
+	}
+	linear := column{0, []int64{0}}
 	for d, e := range forward {
-		t, err := Evaluate(e, Vars(len(shape)), shape)
+		c, err := ev.eval(e)
 		if err != nil {
 			return nil, fmt.Errorf("dimension %d of a layout: %w", d, err)
 		}
-		if lo := slices.Min(t); lo < 0 {
+		if lo := slices.Min(c.data); lo < 0 {
 			return nil, fmt.Errorf("dimension %d of a layout reaches %d", d, lo)
 		}
-		tables[d], m.Out[d] = t, slices.Max(t)+1
-	}
-	m.linear = make([]int64, product(shape))
-	for p := range m.linear {
-		at := int64(0)
-		for d := range forward {
-			at = at*m.Out[d] + tables[d][p]
+		m.Out[d] = slices.Max(c.data) + 1
+		for i := range linear.data {
+			linear.data[i] *= m.Out[d]
 		}
-		m.linear[p] = at
+		if linear, err = ev.combine(linear, c, true, nil); err != nil {
+			return nil, fmt.Errorf("dimension %d of a layout: %w", d, err)
+		}
 	}
+	m.linear = ev.table(linear)
 	return m, nil
 }
 

@@ -235,9 +235,12 @@ func deal(ext []int64, w, min, threads int64, spread bool) (*layout.Frag, error)
 		}
 	}
 	thread, index := make([]int64, size), make([]int64, size)
-	for p := int64(0); p < size; p++ {
+	for p := int64(0); p < size; p += w {
 		v := p / w
-		thread[p], index[p] = v%threads, v/threads*w+p%w
+		t, first := v%threads, v/threads*w
+		for l := int64(0); l < w && p+l < size; l++ {
+			thread[p+l], index[p+l] = t, first+l
+		}
 	}
 	f, err := layout.FromTable(ext, 1, thread, index, min, threads)
 	if err != nil || !spread {

@@ -2,6 +2,7 @@ package tile
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"lowertrace/internal/ir"
@@ -307,13 +308,7 @@ func (sh *share) indices() ([]ir.Expr, ir.Expr, error) {
 	stride := int64(1)
 	ok := true
 	for d := len(shape) - 1; d >= 0 && ok; d-- {
-		t := make([]int64, len(sh.inv))
-		for i, p := range sh.inv {
-			t[i] = layout.Hole
-			if p != layout.Hole {
-				t[i] = p / stride % shape[d]
-			}
-		}
+		t := coordinates(sh.inv, stride, shape[d])
 		stride *= shape[d]
 		tables[d] = t
 		idx[d], ok = layout.Fit(t, sh.vars, sh.ext)
@@ -339,6 +334,24 @@ func (sh *share) indices() ([]ir.Expr, ir.Expr, error) {
 		return nil, nil, fmt.Errorf("the iterations of a thread follow no affine pattern")
 	}
 	return idx, c, nil
+}
+
+// coordinates are the indices along one dimension of elements numbered in
+// row-major order.
+func coordinates(at []int64, stride, size int64) []int64 {
+	out := make([]int64, len(at))
+	shift, pow2 := bits.TrailingZeros64(uint64(stride)), (stride*size)&(stride*size-1) == 0
+	for i, p := range at {
+		switch {
+		case p == layout.Hole:
+			out[i] = p
+		case pow2:
+			out[i] = p >> shift & (size - 1)
+		default:
+			out[i] = p / stride % size
+		}
+	}
+	return out
 }
 
 // guard finds which bounds of the recovered indices tell the iterations that
