@@ -372,7 +372,7 @@ class Bound:
     def run(self):
         d, np = self.d, self.np
         for n, b in self.case.bufs.items():
-            d("cuMemsetD8Async", self.base[n], 0xA5, b["bytes"] + 2 * GUARD, d.stream)
+            d("cuMemsetD8Async", self.base[n], 0xA5, b["bytes"] + 2 * GUARD or 1, d.stream)
         d("cuCtxSynchronize")
         for n, b in self.case.bufs.items():
             if b["bytes"]:

@@ -80,8 +80,8 @@ type Kernel struct {
 	RTol     float64          `json:"rtol"`
 	ATol     float64          `json:"atol"`
 	Formula  string           `json:"formula"`
-	Symbolic map[string]int64 `json:"symbolic"` // values of the symbolic sizes
-	Notes    string           `json:"notes"`
+	Symbolic map[string]int64 `json:"symbolic,omitempty"` // values of the symbolic sizes
+	Notes    string           `json:"notes,omitempty"`
 	// Own holds the arrays of a kernel that is not in the packed corpus, by
 	// name as Array takes it; nil for the corpus's kernels.
 	Own map[string]*npy.Array `json:"-"`

@@ -74,11 +74,12 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// A bundle of one kernel holds what run.py needs, and run.py agrees.
+// A bundle of a few kernels, one of them read from TileLang source and one an
+// extra one, holds what run.py needs, and run.py agrees.
 func TestBundle(t *testing.T) {
 	gputest.NVRTC(t)
 	out := filepath.Join(t.TempDir(), "b")
-	o := options{out: out, arch: "sm_90a", targets: []string{"sm_80", "sm_90a"}, only: regexp.MustCompile(`^(softmax|dynamic_shape_add)\.`)}
+	o := options{out: out, arch: "sm_90a", targets: []string{"sm_80", "sm_90a"}, only: regexp.MustCompile(`^(softmax|dynamic_shape_add|assert_if|gemm_mnk_70x130x0_s2)\.`)}
 	for range 2 { // the second time over the first
 		if err := bundle(o); err != nil {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func TestBundle(t *testing.T) {
 	if err := json.Unmarshal(b, &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Cases) != 4 {
+	if len(list.Cases) != 8 {
 		t.Fatalf("%d cases in %s", len(list.Cases), b)
 	}
 	for _, c := range list.Cases {
@@ -149,7 +150,7 @@ func TestBundle(t *testing.T) {
 	}
 	cmd := exec.Command("python3", filepath.Join(out, "run.py"), "--dry")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	if msg, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(msg, []byte("4 cases, 0 bad")) {
+	if msg, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(msg, []byte("8 cases, 0 bad")) {
 		t.Errorf("run.py --dry: %v\n%s", err, msg)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lowertrace/internal/gpu"
+	"lowertrace/internal/ir/script"
 	"lowertrace/internal/launch"
 	"lowertrace/internal/pipeline"
 )
@@ -80,7 +81,11 @@ func addFull(nvrtc *gpu.NVRTC, o options) error {
 		for k, v := range s.PassConfigs {
 			_ = options.Set(k, fmt.Sprint(v)) // the other compiler has passes of its own
 		}
-		if err := makeCase(nvrtc, s.Name+".tir", string(text), target, o.arch, filepath.Join(o.out, dir), options); err != nil {
+		mod, err := script.ParseString(s.Name+".tir", string(text))
+		if err == nil {
+			err = makeCase(nvrtc, mod, target, o.arch, filepath.Join(o.out, dir), options)
+		}
+		if err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
 			list.Failed = append(list.Failed, failure{s.Name, why})
 		} else {

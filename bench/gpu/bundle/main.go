@@ -3,9 +3,9 @@
 //
 //	go run ./bench/gpu/bundle [-o DIR] [-only REGEX] [-targets sm_80,sm_90a] [-arch sm_90a] [-ref DIR] [-full DIR]
 //
-// Each kernel of the reference corpus is lowered for each target, compiled with
-// NVRTC for one architecture, and put beside its launch description and its
-// arrays. A kernel that does not lower or compile is listed with the reason,
+// Each kernel of the reference corpus and each extra one (package source) is
+// lowered for each target, compiled with NVRTC for one architecture, and put
+// beside its launch description and its arrays. A kernel that does not lower or compile is listed with the reason,
 // and run.py repeats it. With -ref, cubins of another compiler for the same
 // kernels (a folder with specs.json and cubin/) are added, to be timed in turn
 // with ours. With -full, kernels at full size are added, for full.py to time
@@ -29,9 +29,11 @@ import (
 	"sync"
 
 	"lowertrace/internal/corpus"
+	"lowertrace/internal/corpus/source"
 	"lowertrace/internal/gpu"
-	"lowertrace/internal/ir/script"
+	"lowertrace/internal/ir"
 	"lowertrace/internal/launch"
+	"lowertrace/internal/npy"
 	"lowertrace/internal/pipeline"
 	"lowertrace/internal/pipeline/cuda"
 )
@@ -105,15 +107,22 @@ func bundle(o options) error {
 		k      corpus.Kernel
 		target string
 		id     string
+		read   func() (*ir.IRModule, error)
 		err    error
 	}
 	var jobs []*job
-	for _, k := range corpus.Kernels() {
+	plan := func(name string, k corpus.Kernel, read func(target string) (*ir.IRModule, error)) {
 		for _, target := range o.targets {
-			if id := k.Name + "." + target; k.Has(target) && o.only.MatchString(id) {
-				jobs = append(jobs, &job{k: k, target: target, id: id})
+			if id := name + "." + target; k.Has(target) && o.only.MatchString(id) {
+				jobs = append(jobs, &job{k: k, target: target, id: id, read: func() (*ir.IRModule, error) { return read(target) }})
 			}
 		}
+	}
+	for _, k := range corpus.Kernels() {
+		plan(k.Name, k, func(target string) (*ir.IRModule, error) { return source.Module(&k, target) })
+	}
+	for _, e := range source.Extras() {
+		plan(e.Name, e.Kernel, func(string) (*ir.IRModule, error) { return e.Module() })
 	}
 	// NVRTC takes longer than lowering, and several sources compile at once.
 	var wg sync.WaitGroup
@@ -122,7 +131,11 @@ func bundle(o options) error {
 		wg.Go(func() {
 			gate <- struct{}{}
 			defer func() { <-gate }()
-			j.err = makeCase(nvrtc, j.k.Name+".tir", corpus.Text(j.k.Input(j.target)), j.target, o.arch, filepath.Join(o.out, "cases", j.id), pipeline.Options{})
+			mod, err := j.read()
+			if err == nil {
+				err = makeCase(nvrtc, mod, j.target, o.arch, filepath.Join(o.out, "cases", j.id), pipeline.Options{})
+			}
+			j.err = err
 		})
 	}
 	wg.Wait()
@@ -206,8 +219,8 @@ func clear(dir string) error {
 }
 
 // makeCase lowers one kernel under pass options and compiles it into dir.
-func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, options pipeline.Options) error {
-	out, err := lower(name, text, target, options)
+func makeCase(nvrtc *gpu.NVRTC, mod *ir.IRModule, target, arch, dir string, options pipeline.Options) error {
+	out, err := lower(mod, target, options)
 	if err != nil {
 		return err
 	}
@@ -238,12 +251,8 @@ func makeCase(nvrtc *gpu.NVRTC, name, text, target, arch, dir string, options pi
 	return writeFiles(dir, map[string][]byte{"kernel.cu": []byte(out.Source), spec.Cubin: obj.Cubin, "launch.json": js})
 }
 
-// lower runs the default pipeline on a kernel's text.
-func lower(name, text, target string, options pipeline.Options) (*pipeline.Output, error) {
-	mod, err := script.ParseString(name, text)
-	if err != nil {
-		return nil, err
-	}
+// lower runs the default pipeline on a kernel.
+func lower(mod *ir.IRModule, target string, options pipeline.Options) (*pipeline.Output, error) {
 	pipe, err := pipeline.Lookup("cuda")
 	if err != nil {
 		return nil, err
@@ -259,13 +268,14 @@ func lower(name, text, target string, options pipeline.Options) (*pipeline.Outpu
 	return pipe.Codegen()(c, mod)
 }
 
-// writeArrays writes a kernel's io.json and its arrays as one compressed file.
+// writeArrays writes what a kernel's io.json says, and its arrays as one
+// compressed file.
 func writeArrays(out string, k corpus.Kernel) error {
 	base := filepath.Join(out, "data", k.Name)
 	if err := os.MkdirAll(filepath.Dir(base), 0o777); err != nil {
 		return err
 	}
-	if err := os.WriteFile(base+".json", []byte(corpus.Text(k.Name+"/io.json")), 0o666); err != nil {
+	if err := writeJSON(base+".json", &k); err != nil {
 		return err
 	}
 	f, err := os.Create(base + ".npz")
@@ -275,22 +285,19 @@ func writeArrays(out string, k corpus.Kernel) error {
 	defer f.Close()
 	z := zip.NewWriter(f)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
-	dir := k.Name + "/data"
-	entries, err := fs.ReadDir(corpus.Arrays(), dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries { // X.in.npy is array X.in of the .npz
-		b, err := fs.ReadFile(corpus.Arrays(), dir+"/"+e.Name())
-		if err != nil {
-			return err
-		}
-		w, err := z.Create(e.Name())
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(b); err != nil {
-			return err
+	for _, p := range k.Params {
+		for _, role := range []string{"in", "out"} {
+			if p.Kind != "buffer" || p.Role != role && p.Role != "inout" {
+				continue
+			}
+			name := p.Name + "." + role // X.in.npy is array X.in of the .npz
+			w, err := z.Create(name + ".npy")
+			if err != nil {
+				return err
+			}
+			if err := npy.Write(w, k.Array(name)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := z.Close(); err != nil {
