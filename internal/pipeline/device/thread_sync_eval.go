@@ -1,6 +1,10 @@
 package device
 
-import "lowertrace/internal/ir"
+import (
+	"math/bits"
+
+	"lowertrace/internal/ir"
+)
 
 // stretch is how many threads an expression is computed for at once: as many
 // as a block can have.
@@ -16,6 +20,7 @@ type column struct {
 	// constants, whose values are set from outside.
 	f    func(x, y, z int64) int64
 	args [3]*column
+	add  bool // f adds x and y, as most of an index does
 }
 
 // at selects a thread's value: val[i&c.at()].
@@ -30,6 +35,12 @@ func (c *column) at() int {
 func (c *column) compute() {
 	x, y, z := c.args[0], c.args[1], c.args[2]
 	mx, my, mz := x.at(), y.at(), z.at()
+	if c.add {
+		for i := range c.val {
+			c.val[i] = x.val[i&mx] + y.val[i&my]
+		}
+		return
+	}
 	f := c.f
 	for i := range c.val {
 		c.val[i] = f(x.val[i&mx], y.val[i&my], z.val[i&mz])
@@ -134,8 +145,15 @@ func (c *compiler) compile(e ir.Expr) *column {
 		if !e.A.DType().IsInteger() && !e.A.DType().IsBool() {
 			return nil
 		}
+		if f := byPowerOfTwo(e); f != nil {
+			return c.apply(f, e.A)
+		}
 		if f, ok := binaryFuncs[e.Op]; ok {
-			return c.apply(f, e.A, e.B)
+			out := c.apply(f, e.A, e.B)
+			if out != nil {
+				out.add = e.Op == ir.Add
+			}
+			return out
 		}
 	case *ir.Call:
 		if e.Op == nil {
@@ -160,6 +178,23 @@ func (c *compiler) compile(e ir.Expr) *column {
 		case "shift_right":
 			return c.apply(func(x, y, _ int64) int64 { return x >> uint64(y&63) }, e.Args[0], e.Args[1])
 		}
+	}
+	return nil
+}
+
+// byPowerOfTwo is a division that rounds down, or its remainder, by a constant
+// power of two; nil for other operations.
+func byPowerOfTwo(e *ir.Binary) func(x, y, z int64) int64 {
+	n, ok := ir.AsInt(e.B)
+	if !ok || n <= 0 || n&(n-1) != 0 {
+		return nil
+	}
+	switch e.Op {
+	case ir.FloorDiv:
+		s := bits.TrailingZeros64(uint64(n))
+		return func(x, _, _ int64) int64 { return x >> s }
+	case ir.FloorMod:
+		return func(x, _, _ int64) int64 { return x & (n - 1) }
 	}
 	return nil
 }
