@@ -199,9 +199,8 @@ func (b *builder) declare(name, how string, c *syntax.Call, s syntax.Node) ir.St
 			b.matchRegion(buf, *source, c)
 		}
 	case "sblock_alloc_buffer":
-		if b.block == nil {
-			b.errorf(c, "%s.sblock_alloc_buffer outside of a block", b.prefix)
-			return nil
+		if b.block == nil { // the root block, which goes without saying
+			b.block = &ir.SBlock{Name: "root", Org: b.fn.Org}
 		}
 		b.block.AllocBuffers = append(b.block.AllocBuffers, buf)
 	case "alloc_buffer":
@@ -217,6 +216,9 @@ func (b *builder) declare(name, how string, c *syntax.Call, s syntax.Node) ir.St
 		}
 		return a
 	case "decl_buffer":
+		if !hasKeyword(c, "data") && len(c.Args) < 3 { // as in TVM, a buffer without data of another is allocated
+			return &ir.AllocBuffer{Buffer: buf, Org: org}
+		}
 		return &ir.DeclBuffer{Buffer: buf, Org: org}
 	}
 	return nil

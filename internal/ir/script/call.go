@@ -20,6 +20,7 @@ func init() {
 		"Select": (*builder).selectCall, "Ramp": (*builder).ramp, "ramp": (*builder).ramp,
 		"Broadcast": (*builder).broadcast, "broadcast": (*builder).broadcast,
 		"Shuffle": (*builder).shuffle, "Let": (*builder).let, "Not": (*builder).notCall,
+		"ceildiv": (*builder).ceilDiv, "meta_var": (*builder).metaVar,
 	}
 	for name, op := range functionForms {
 		special[name] = func(b *builder, c *syntax.Call) ir.Expr { return b.functionForm(op, c) }
@@ -42,6 +43,9 @@ func (b *builder) call(c *syntax.Call) ir.Expr {
 		if n, isName := c.Fn.(*syntax.Name); isName {
 			if loc, known := b.funcs[n.ID]; known && loc.End > 0 {
 				return b.globalCall(n.ID, c)
+			}
+			if x, known := b.pyCall(n.ID, c); known {
+				return x
 			}
 		}
 		b.errorf(c.Fn, "expected a call of %s.NAME or %s.NAME", b.prefix, b.class)
@@ -100,12 +104,13 @@ func (b *builder) globalCall(name string, c *syntax.Call) ir.Expr {
 	return n
 }
 
-// method is A.vload([indices], predicate=p), x.astype("float16").
+// method is A.vload([indices], predicate=p), x.astype("float16"). The type that
+// vload is given in texts of Python's is the one it has.
 func (b *builder) method(a *syntax.Attr, c *syntax.Call) ir.Expr {
 	switch a.Name {
 	case "vload":
 		buf, isBuf := b.bufferRef(a.X)
-		if !isBuf || buf == nil || len(c.Args) != 1 {
+		if !isBuf || buf == nil || len(c.Args) < 1 || len(c.Args) > 2 {
 			break
 		}
 		idx, ok := b.exprList(c.Args[0])
@@ -113,6 +118,14 @@ func (b *builder) method(a *syntax.Attr, c *syntax.Call) ir.Expr {
 			return nil
 		}
 		n := &ir.BufferLoad{Buffer: buf, Indices: idx}
+		if len(c.Args) == 2 {
+			if t, ok := b.dtype(c.Args[1]); !ok {
+				return nil
+			} else if have := n.DType(); t != have {
+				b.errorf(c.Args[1], "the element is %s, not %s", have, t)
+				return nil
+			}
+		}
 		for i := range c.Keywords {
 			if c.Keywords[i].Name == "predicate" {
 				n.Predicate = b.expr(c.Keywords[i].Value)
@@ -147,11 +160,16 @@ func (b *builder) args(list []syntax.Expr) ([]ir.Expr, bool) {
 
 // opCall is a call of a registered operator.
 func (b *builder) opCall(op *ir.Op, c *syntax.Call) ir.Expr {
-	list := c.Args
+	list, keywords := c.Args, c.Keywords
 	stated := ir.DVoid
 	ok := true
 	switch op.Rule {
 	case ir.TypeFirst:
+		if i := slices.IndexFunc(keywords, func(k syntax.Keyword) bool { return k.Name == "dtype" }); i >= 0 { // as in older texts
+			stated, ok = b.dtype(keywords[i].Value)
+			keywords = slices.Concat(keywords[:i], keywords[i+1:])
+			break
+		}
 		if len(list) == 0 {
 			b.errorf(c, "%s.%s begins with its result type", b.prefix, op.Name)
 			return nil
@@ -169,10 +187,10 @@ func (b *builder) opCall(op *ir.Op, c *syntax.Call) ir.Expr {
 	args, good := b.args(list)
 	n := b.calls.new()
 	n.Op, n.Args = op, args
-	if len(c.Keywords) > 0 {
-		n.Attrs = make([]ir.Arg, 0, len(c.Keywords))
-		for i := range c.Keywords {
-			k := &c.Keywords[i]
+	if len(keywords) > 0 {
+		n.Attrs = make([]ir.Arg, 0, len(keywords))
+		for i := range keywords {
+			k := &keywords[i]
 			if k.Name == "" {
 				b.unknownKeyword(k, nil)
 				good = false
@@ -191,6 +209,9 @@ func (b *builder) opCall(op *ir.Op, c *syntax.Call) ir.Expr {
 	}
 	if len(args) < op.MinArgs || op.MaxArgs >= 0 && len(args) > op.MaxArgs {
 		b.arity(op, c, len(args))
+		return nil
+	}
+	if !b.operands(op, c, args) {
 		return nil
 	}
 	t, err := op.ResultType(args, stated)
@@ -454,14 +475,23 @@ func (b *builder) functionForm(op ir.BinOp, c *syntax.Call) ir.Expr {
 	if x == nil || y == nil {
 		return nil
 	}
+	if op.IsComparison() {
+		x, y = constLike(x, y)
+	}
 	x, y, ok := b.match(c, x, y)
 	if !ok {
 		return nil
 	}
 	t := x.DType()
+	if t.IsBool() {
+		op, _ = onBools(op)
+	}
 	if op.IsLogical() != t.IsBool() && (op.IsLogical() || !op.IsComparison()) || t.IsVoid() ||
 		!op.IsComparison() && t.IsHandle() {
-		b.errorf(c, "%s of %s", op, t)
+		d := b.errorf(c, "%s of %s", op, t)
+		if t.IsBool() {
+			d.Hint = b.hintForBools()
+		}
 		return nil
 	}
 	n := b.binaries.new()

@@ -75,12 +75,8 @@ func (b *builder) expr(e syntax.Expr) ir.Expr {
 		return nil
 	case *syntax.Unary:
 		return b.unary(e)
-	case *syntax.Compare: // TVM's text: a < b == c is (a < b) == c
-		x := b.expr(e.X)
-		for i, op := range e.Ops {
-			x = b.apply(e, op, x, b.expr(e.Rest[i]), e.X, e.Rest[i])
-		}
-		return x
+	case *syntax.Compare:
+		return b.compare(e)
 	case *syntax.IfExp:
 		c, t, f := b.cond(e.Cond), b.expr(e.Then), b.expr(e.Else)
 		if c == nil || t == nil || f == nil {
@@ -134,6 +130,9 @@ func (b *builder) unary(e *syntax.Unary) ir.Expr {
 		}
 		return &ir.Not{A: x} // not folded, not even of a constant
 	}
+	if v, _, ok := pyInt(e); ok && e.Op == syntax.Invert {
+		return b.literal(v)
+	}
 	x := b.expr(e.X)
 	if x == nil {
 		return nil
@@ -149,7 +148,10 @@ func (b *builder) unary(e *syntax.Unary) ir.Expr {
 		if t.IsInteger() {
 			return ir.NewCall(ir.MustOp("bitwise_not"), x)
 		}
-		b.errorf(e, "'~' of %s", t)
+		d := b.errorf(e, "'~' of %s", t)
+		if t.IsBool() {
+			d.Hint = "the opposite of a condition is `not`"
+		}
 		return nil
 	}
 	return x
@@ -180,6 +182,12 @@ var bitOps = map[syntax.Op]*ir.Op{
 // binary reads an infix operator. Chains to the left are read in a loop, for
 // they may be long.
 func (b *builder) binary(e *syntax.Binary) ir.Expr {
+	switch e.Y.(type) {
+	case *syntax.Num, *syntax.Unary:
+		if x, known := b.pyBinary(e); known {
+			return x
+		}
+	}
 	x := b.expr(e.X)
 	return b.apply(e, e.Op, x, b.expr(e.Y), e.X, e.Y)
 }
@@ -194,6 +202,10 @@ func (b *builder) apply(e syntax.Expr, op syntax.Op, x, y ir.Expr, ex, ey syntax
 		if !ok {
 			return nil
 		}
+		if t := x.DType(); t.IsBool() && (op == syntax.LShift || op == syntax.RShift || op == syntax.Pow) {
+			b.errorf(e, "'%s' of %s", op, t)
+			return nil
+		}
 		return ir.NewCall(o, x, y)
 	}
 	if binaryOpTable[op] < 0 {
@@ -202,6 +214,9 @@ func (b *builder) apply(e syntax.Expr, op syntax.Op, x, y ir.Expr, ex, ey syntax
 	}
 	o := ir.BinOp(binaryOpTable[op])
 	if x.DType() != y.DType() {
+		if o.IsComparison() {
+			x, y = constLike(x, y)
+		}
 		var ok bool
 		if x, y, ok = b.match(e, x, y); !ok {
 			return nil
@@ -212,8 +227,17 @@ func (b *builder) apply(e syntax.Expr, op syntax.Op, x, y ir.Expr, ex, ey syntax
 	case o.IsLogical() && !t.IsBool():
 		b.errorf(e, "'%s' of %s: expected conditions", op, t)
 		return nil
-	case o <= ir.FloorMod && (t.IsHandle() || t.IsVoid() || t.IsBool()):
+	case o <= ir.FloorMod && (t.IsHandle() || t.IsVoid()):
 		b.errorf(e, "'%s' of %s", op, t)
+		return nil
+	case o <= ir.FloorMod && t.IsBool():
+		var ok bool
+		if o, ok = onBools(o); !ok {
+			b.errorf(e, "'%s' of %s", op, t).Hint = b.hintForBools()
+			return nil
+		}
+	case (o == ir.FloorDiv || o == ir.FloorMod) && t.IsFloat():
+		b.errorf(e, "'%s' of %s: expected integers", op, t).Hint = "the quotient rounded down is " + b.prefix + ".floor(a / b)"
 		return nil
 	case o == ir.Div && t.IsInteger():
 		d := b.errorf(e, "'/' of integers")
@@ -231,16 +255,6 @@ func (b *builder) fold(op ir.BinOp, x, y ir.Expr) ir.Expr {
 	n := b.binaries.new()
 	*n = ir.Binary{Op: op, A: x, B: y}
 	return n
-}
-
-// match brings operands to one type.
-func (b *builder) match(e syntax.Expr, x, y ir.Expr) (ir.Expr, ir.Expr, bool) {
-	x2, y2, err := ir.MatchTypes(x, y)
-	if err != nil {
-		b.errorf(e, "%v do not go together", err)
-		return nil, nil, false
-	}
-	return x2, y2, true
 }
 
 // index is an element or vector of a buffer, or metadata["T"][i].

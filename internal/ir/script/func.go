@@ -91,9 +91,8 @@ func (b *builder) function(s *syntax.FuncDef) *ir.PrimFunc {
 	if b.block == nil && b.old && b.hasBlocks(s.Body) {
 		b.block = &ir.SBlock{Name: "root", Org: f.Org}
 	}
-	root := b.block
 	body := b.body(s.Body)
-	if root != nil {
+	if root := b.block; root != nil {
 		root.Body = body
 		body = root
 	}
@@ -288,7 +287,8 @@ var typeNames = []string{
 }
 
 var commonTypes = func() map[string]ir.DType {
-	m := make(map[string]ir.DType, len(typeNames))
+	m := make(map[string]ir.DType, len(typeNames)+3)
+	m["float"], m["int"], m["uint"] = ir.DFloat32, ir.DInt32, ir.DUInt32 // TVM's own short names
 	for _, n := range typeNames {
 		t, err := ir.ParseDType(n)
 		if err != nil {

@@ -633,6 +633,8 @@ func (b *builder) store(t *syntax.Index, value syntax.Expr, s syntax.Node) ir.St
 		switch {
 		case vt.IsScalar() && isConst(v) && vt.IsHandle() == want.IsHandle():
 			n.Value = ir.Splat(ir.CastTo(v, want.Scalar()), int(want.Lanes))
+		case vt.Lanes == want.Lanes && isNumber(vt) && isNumber(want): // as TVM does
+			n.Value = ir.CastTo(v, want)
 		default:
 			d := b.errorf(value, "a value of type %s is stored in %s, which takes %s", vt, buf.Name, want)
 			d.Hint = "convert it with " + b.prefix + `.Cast("` + want.String() + `", ..)`
@@ -641,6 +643,8 @@ func (b *builder) store(t *syntax.Index, value syntax.Expr, s syntax.Node) ir.St
 	}
 	return n
 }
+
+func isNumber(t ir.DType) bool { return t.IsInteger() || t.IsFloat() || t.IsBool() }
 
 func isConst(e ir.Expr) bool {
 	switch e.(type) {
