@@ -308,38 +308,80 @@ func isIndex(t ir.DType) bool { return t.IsInt() && t.Lanes == 1 }
 
 // query holds the results of one scope, by node.
 type query struct {
-	a       *Analyzer
-	simp    map[ir.Expr]ir.Expr
-	sums    map[ir.Expr]*sum
-	bnds    map[ir.Expr]Bound
-	sumBnds map[*sum]Bound
-	mds     map[ir.Expr]Mod
-	effects map[ir.Expr]bool
+	a     *Analyzer
+	nodes map[ir.Expr]*result
+	kept  int      // sums and simplified expressions in nodes
+	spare []result // to hand out
 }
 
+// result is what is known of one expression in a scope. As long as the scope
+// lasts none of it changes but from unknown to known, and sum, which is e itself
+// while it is worked on.
+type result struct {
+	simp   ir.Expr // nil: not known
+	sum    *sum    // nil: not known
+	open   bool    // the sum is being worked on
+	effect effect
+	hasBnd bool
+	hasMod bool
+	bnd    Bound
+	mod    Mod
+}
+
+type effect uint8
+
+const (
+	effectUnknown effect = iota
+	effectNone
+	effectSome
+)
+
 func (a *Analyzer) query() *query {
-	if a.q == nil || len(a.q.simp)+len(a.q.sums) > maxCache {
-		a.q = newQuery(a)
+	if a.q == nil || a.q.kept > maxCache {
+		a.q = &query{a: a}
 	}
 	return a.q
 }
 
-func newQuery(a *Analyzer) *query {
-	return &query{
-		a:       a,
-		simp:    map[ir.Expr]ir.Expr{},
-		sums:    map[ir.Expr]*sum{},
-		bnds:    map[ir.Expr]Bound{},
-		sumBnds: map[*sum]Bound{},
-		mds:     map[ir.Expr]Mod{},
-		effects: map[ir.Expr]bool{},
+// at is the result of a node; it stays where it is.
+func (q *query) at(e ir.Expr) *result {
+	if r := q.nodes[e]; r != nil {
+		return r
 	}
+	if q.nodes == nil {
+		q.nodes = map[ir.Expr]*result{}
+	}
+	if len(q.spare) == 0 {
+		q.spare = make([]result, min(32, 4+len(q.nodes)))
+	}
+	r := &q.spare[0]
+	q.spare = q.spare[1:]
+	q.nodes[e] = r
+	return r
 }
+
+func (q *query) setSimp(r *result, e ir.Expr) {
+	if r.simp == nil {
+		q.kept++
+	}
+	r.simp = e
+}
+
+func (q *query) setSum(r *result, s *sum) {
+	if r.sum == nil {
+		q.kept++
+	}
+	r.sum = s
+}
+
+func (r *result) setBound(b Bound) { r.bnd, r.hasBnd = b, true }
+func (r *result) setMod(m Mod)     { r.mod, r.hasMod = m, true }
 
 // remember notes the sum of an expression that is already simplified.
 func (q *query) remember(e ir.Expr, s *sum) {
-	q.sums[e] = s
-	q.simp[e] = e
+	r := q.at(e)
+	q.setSum(r, s)
+	q.setSimp(r, e)
 }
 
 // impure reports that evaluating e does more than compute and read.
@@ -352,21 +394,35 @@ func (q *query) impure(e ir.Expr) bool {
 			return false
 		}
 	}
-	if r, ok := q.effects[e]; ok {
-		return r
+	known := q.at(e)
+	if known.effect != effectUnknown {
+		return known.effect == effectSome
 	}
 	r := false
-	if c, ok := e.(*ir.Call); ok && (c.Op == nil || c.Op.Effect > ir.ReadState) {
-		r = true
+	switch x := e.(type) {
+	case *ir.Binary:
+		r = q.impure(x.A) || q.impure(x.B)
+	case *ir.Call:
+		r = x.Op == nil || x.Op.Effect > ir.ReadState || q.partsImpure(e)
+	default:
+		r = q.partsImpure(e)
 	}
+	known.effect = effectNone
+	if r {
+		known.effect = effectSome
+	}
+	return r
+}
+
+func (q *query) partsImpure(e ir.Expr) bool {
+	r := false
 	ir.WalkExpr(e, func(x ir.Expr) bool {
 		if x == e {
-			return !r
+			return true
 		}
 		r = r || q.impure(x)
 		return false
 	})
-	q.effects[e] = r
 	return r
 }
 

@@ -80,7 +80,7 @@ func (q *query) reduceCompare(op ir.BinOp, d, a, b *sum) ir.Expr {
 		return nil
 	}
 	n := *d
-	n.expr = nil
+	n.expr, n.bndOf = nil, nil
 	if g := n.common(0); g > 1 {
 		// d < 0 is d/g < 0 with the constant rounded down, d <= 0 with the
 		// constant rounded up.

@@ -10,8 +10,9 @@ func (q *query) bound(e ir.Expr) Bound {
 		}
 		return Point(c.Value)
 	}
-	if b, ok := q.bnds[e]; ok {
-		return b
+	known := q.at(e)
+	if known.hasBnd {
+		return known.bnd
 	}
 	t := e.DType()
 	var b Bound
@@ -22,7 +23,7 @@ func (q *query) bound(e ir.Expr) Bound {
 	}
 	b = TypeBound(t).Intersect(b)
 	if q.a.factDepth == 0 {
-		q.bnds[e] = b
+		known.setBound(b)
 	}
 	return b
 }
@@ -32,12 +33,12 @@ func (q *query) sumBound(s *sum) Bound {
 	if s.isConst() {
 		return Point(s.base)
 	}
-	if b, ok := q.sumBnds[s]; ok {
-		return b
+	if s.bndOf == q {
+		return s.bnd
 	}
 	b := TypeBound(s.t).Intersect(q.rawBound(s))
 	if q.a.factDepth == 0 {
-		q.sumBnds[s] = b
+		s.bnd, s.bndOf = b, q
 	}
 	return b
 }
@@ -117,13 +118,14 @@ func (q *query) termBound(t *term) Bound {
 // indexBound is the interval of the index of a term: a sum, or an atom to
 // which facts may apply.
 func (q *query) indexBound(x ir.Expr) Bound {
-	if b, ok := q.bnds[x]; ok {
-		return b
+	known := q.at(x)
+	if known.hasBnd {
+		return known.bnd
 	}
 	var b Bound
 	if s := q.asSum(x); s.unit() && s.terms[0].plain() {
-		in, ok := q.bnds[x] // that of a choice, found under its condition
-		if !ok {
+		in := known.bnd // that of a choice, found under its condition
+		if !known.hasBnd {
 			in = TypeBound(x.DType()).Intersect(q.atomBound(x))
 		}
 		b = q.tighten(s, in)
@@ -131,7 +133,7 @@ func (q *query) indexBound(x ir.Expr) Bound {
 		b = q.sumBound(s)
 	}
 	if q.a.factDepth == 0 {
-		q.bnds[x] = b
+		known.setBound(b)
 	}
 	return b
 }
@@ -257,8 +259,9 @@ func (q *query) callBound(e *ir.Call) Bound {
 
 // mod is the modular set of any expression; see Analyzer.Mod.
 func (q *query) mod(e ir.Expr) Mod {
-	if m, ok := q.mds[e]; ok {
-		return m
+	known := q.at(e)
+	if known.hasMod {
+		return known.mod
 	}
 	var m Mod
 	if isIndex(e.DType()) {
@@ -266,7 +269,7 @@ func (q *query) mod(e ir.Expr) Mod {
 	} else {
 		m = q.atomMod(e)
 	}
-	q.mds[e] = m
+	known.setMod(m)
 	return m
 }
 
@@ -292,8 +295,9 @@ func (q *query) termMod(t *term) Mod {
 func (q *query) indexMod(x ir.Expr) Mod {
 	var m Mod
 	if s := q.asSum(x); s.unit() && s.terms[0].plain() {
-		var ok bool
-		if m, ok = q.mds[x]; !ok {
+		if known := q.at(x); known.hasMod {
+			m = known.mod
+		} else {
 			m = q.atomMod(x)
 		}
 	} else {

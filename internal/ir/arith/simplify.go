@@ -7,8 +7,9 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 	if e == nil {
 		return nil
 	}
-	if r, ok := q.simp[e]; ok {
-		return r
+	known := q.at(e)
+	if known.simp != nil {
+		return known.simp
 	}
 	if q.a.spent() {
 		return e
@@ -21,11 +22,13 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 			r = e
 			s.expr = e
 		}
-		q.simp[e] = r
-		q.simp[r] = r
+		q.setSimp(known, r)
+		if r != e {
+			q.setSimp(q.at(r), r)
+		}
 		return r
 	}
-	q.simp[e] = e // a query about e from within its own rewriting
+	q.setSimp(known, e) // a query about e from within its own rewriting
 	r := q.rewrite(e)
 	if t == ir.DBool && len(q.a.lits) > 0 && !q.impure(r) {
 		if truth, ok := q.known(r); ok {
@@ -39,37 +42,34 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 	if r != e && Equal(r, e) {
 		r = e
 	}
-	q.simp[e] = r
-	if _, ok := q.simp[r]; !ok {
-		q.simp[r] = r
+	q.setSimp(known, r)
+	if to := q.at(r); to.simp == nil {
+		q.setSimp(to, r)
 	}
 	return r
 }
 
 // asSum is the sum of an expression that is simplified already.
-func (q *query) asSum(x ir.Expr) *sum {
-	if s, ok := q.sums[x]; ok {
-		return s
-	}
-	return q.sumOf(x)
-}
+func (q *query) asSum(x ir.Expr) *sum { return q.sumOf(x) }
 
 // sumOf is the simplified sum of a scalar signed expression.
 func (q *query) sumOf(e ir.Expr) *sum {
-	if s, ok := q.sums[e]; ok {
-		return s
+	known := q.at(e)
+	if known.sum != nil {
+		return known.sum
 	}
 	if c, ok := e.(*ir.IntImm); ok {
 		s := constSum(c.Type, c.Value)
 		s.expr = c
-		q.sums[e] = s
+		q.setSum(known, s)
 		return s
 	}
-	// While e is worked on it is an atom to whoever asks.
-	q.sums[e] = atomSum(e)
-	if q.a.spent() {
-		return q.sums[e]
+	if known.open || q.a.spent() {
+		// While e is worked on it is an atom to whoever asks.
+		q.setSum(known, atomSum(e))
+		return known.sum
 	}
+	known.open = true
 	s := q.makeSum(e)
 	if s.unit() && !q.impure(s.terms[0].x) {
 		// A value that is known is replaced by it.
@@ -77,7 +77,7 @@ func (q *query) sumOf(e ir.Expr) *sum {
 			s = constSum(s.t, b.Min)
 		}
 	}
-	q.sums[e] = s
+	q.setSum(known, s)
 	return s
 }
 
@@ -465,7 +465,9 @@ func (q *query) choose(e ir.Expr, cond, yes, no ir.Expr) ir.Expr {
 		}
 	}
 	if whole && q.a.factDepth == 0 {
-		q.bnds[r], q.mds[r] = TypeBound(r.DType()).Intersect(bd), md
+		known := q.at(r)
+		known.setBound(TypeBound(r.DType()).Intersect(bd))
+		known.setMod(md)
 	}
 	return r
 }

@@ -17,19 +17,26 @@ type term struct {
 	trunc bool
 }
 
-// sum is a signed integer of type t: terms plus base. A sum is not changed
-// once it is shared.
+// sum is a signed integer of type t: terms plus base. Terms and base are not
+// changed once it is shared.
 type sum struct {
 	t     ir.DType
 	terms []term
 	base  int64
 	expr  ir.Expr // as written, once it was
+	bnd   Bound   // in the scope of bndOf
+	bndOf *query  // nil: not known
 }
 
 func constSum(t ir.DType, v int64) *sum { return &sum{t: t, base: v} }
 
 func atomSum(x ir.Expr) *sum {
-	return &sum{t: x.DType(), terms: []term{{x: x, lo: 1, scale: 1}}}
+	a := &struct {
+		sum
+		only [1]term
+	}{sum{t: x.DType()}, [1]term{{x: x, lo: 1, scale: 1}}}
+	a.terms = a.only[:]
+	return &a.sum
 }
 
 // unit reports a single term of coefficient 1 without constant.
