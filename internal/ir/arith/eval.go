@@ -259,6 +259,9 @@ func (q *query) callBound(e *ir.Call) Bound {
 
 // mod is the modular set of any expression; see Analyzer.Mod.
 func (q *query) mod(e ir.Expr) Mod {
+	if c, ok := e.(*ir.IntImm); ok && isIndex(c.Type) {
+		return Mod{0, c.Value}
+	}
 	known := q.at(e)
 	if known.hasMod {
 		return known.mod

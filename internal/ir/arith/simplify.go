@@ -7,6 +7,9 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 	if e == nil {
 		return nil
 	}
+	if c, ok := e.(*ir.IntImm); ok && isIndex(c.Type) {
+		return e
+	}
 	known := q.at(e)
 	if known.simp != nil {
 		return known.simp
@@ -54,15 +57,14 @@ func (q *query) asSum(x ir.Expr) *sum { return q.sumOf(x) }
 
 // sumOf is the simplified sum of a scalar signed expression.
 func (q *query) sumOf(e ir.Expr) *sum {
-	known := q.at(e)
-	if known.sum != nil {
-		return known.sum
-	}
 	if c, ok := e.(*ir.IntImm); ok {
 		s := constSum(c.Type, c.Value)
 		s.expr = c
-		q.setSum(known, s)
 		return s
+	}
+	known := q.at(e)
+	if known.sum != nil {
+		return known.sum
 	}
 	if known.open || q.a.spent() {
 		// While e is worked on it is an atom to whoever asks.
