@@ -261,20 +261,17 @@ func (b *builder) hintForBools() string {
 	return "join conditions with and, or, not; to count them, convert each with " + b.prefix + `.Cast("int32", ..)`
 }
 
-// floatMath are functions of floats: an integer is converted, as TVM does.
-var floatMath = map[string]bool{
-	"exp": true, "exp2": true, "exp10": true, "log": true, "log2": true, "log10": true, "log1p": true, "sin": true, "cos": true, "tan": true,
-	"sinh": true, "cosh": true, "asin": true, "acos": true, "atan": true, "asinh": true, "acosh": true, "atanh": true, "tanh": true,
-	"sigmoid": true, "erf": true, "sqrt": true, "rsqrt": true,
-}
+// matched are the operators whose two operands TVM brings to one type; those
+// of atan2, ldexp and their like stay as they are.
+var matched = map[string]bool{"pow": true, "bitwise_and": true, "bitwise_or": true, "bitwise_xor": true, "shift_left": true, "shift_right": true}
 
 // operands brings the operands of an operator to the types it works on, as
 // TVM's functions in Python do. Printed text has them.
 func (b *builder) operands(op *ir.Op, c *syntax.Call, args []ir.Expr) bool {
 	switch {
-	case len(args) == 1 && floatMath[op.Name] && args[0].DType().IsInteger():
+	case op.Name == "exp" && len(args) == 1 && args[0].DType().IsInteger():
 		args[0] = ir.CastTo(args[0], ir.DFloat32.WithLanes(int(args[0].DType().Lanes)))
-	case len(args) == 2 && op.Rule == ir.TypeMatch && op.Name != "ldexp" && args[0].DType().Scalar() != args[1].DType().Scalar():
+	case matched[op.Name] && len(args) == 2 && args[0].DType().Scalar() != args[1].DType().Scalar():
 		x, y, ok := b.match(c, args[0], args[1])
 		if !ok {
 			return false
