@@ -3,19 +3,21 @@ package interp
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/num"
 )
 
-// f16Table and bf16 decoding: the value of every binary16 pattern.
-var f16Table = func() *[1 << 16]float32 {
+// f16Table has the value of every binary16 pattern. Most runs of the program
+// never ask for it.
+var f16Table = sync.OnceValue(func() *[1 << 16]float32 {
 	t := new([1 << 16]float32)
 	for i := range t {
 		t[i] = num.F16Value(uint16(i))
 	}
 	return t
-}()
+})
 
 var formats = map[ir.TypeCode]*num.Format{
 	ir.Float8E3M4: &num.E3M4, ir.Float8E4M3: &num.E4M3, ir.Float8E4M3FN: &num.E4M3FN,
@@ -101,7 +103,7 @@ func roundFloat(t ir.DType, x float64) float64 {
 	case kTF32:
 		return float64(num.TF32Round(float32(x)))
 	case kF16:
-		return float64(f16Table[encodeF16(x)])
+		return float64(f16Table()[encodeF16(x)])
 	case kBF16:
 		return float64(num.BF16Value(encodeBF16(x)))
 	}
@@ -131,8 +133,9 @@ func decodeF(k scalarKind, f *num.Format, dst []float64, b []byte) {
 			dst[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[i*4:])))
 		}
 	case kF16:
+		values := f16Table()
 		for i := range dst {
-			dst[i] = float64(f16Table[binary.LittleEndian.Uint16(b[i*2:])])
+			dst[i] = float64(values[binary.LittleEndian.Uint16(b[i*2:])])
 		}
 	case kBF16:
 		for i := range dst {
