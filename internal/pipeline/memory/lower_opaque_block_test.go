@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/pipeline/lifetime"
 	"lowertrace/internal/pipeline/passtest"
 )
 
@@ -22,7 +23,7 @@ func withoutAxes(m *ir.IRModule) *ir.IRModule {
 	out, _ := m.MapFuncs(func(f *ir.PrimFunc) (*ir.PrimFunc, error) {
 		used := map[*ir.Var]bool{}
 		ir.Walk(f.Body, func(s ir.Stmt) bool {
-			touches(s, func(v *ir.Var) { used[v] = true })
+			lifetime.Touches(s, func(v *ir.Var) { used[v] = true })
 			if d, ok := s.(*ir.DeclBuffer); ok {
 				used[d.Buffer.Data] = true
 			}

@@ -1,10 +1,12 @@
 package memory
 
 import (
+	"cmp"
 	"slices"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/lifetime"
 )
 
 // SharedAlignmentMap is the function attribute that states the alignment in
@@ -28,7 +30,8 @@ var DisableSharedReuse = pipeline.RegisterOption(pipeline.Option{
 // Precondition: the function holds one launch and its buffers are flat. Effect:
 // when a launch has several dynamic shared buffers, each becomes a pointer into
 // "buf_dyn_shmem" at a constant byte offset; buffers whose lives are disjoint
-// may overlap. Offsets are multiples of 16, or of what "tl.smem_alignment_map"
+// may overlap. What is allocated in a loop is alive from the first use of an
+// iteration to its last, other buffers used in a loop throughout it. Offsets are multiples of 16, or of what "tl.smem_alignment_map"
 // or the buffer itself asks for. Invariant: buffers that are alive together do
 // not overlap; whoever inserts barriers must see through the pointers.
 //
@@ -39,8 +42,8 @@ var MergeSharedMemoryAllocations = &pipeline.Pass{
 	Name:         "MergeSharedMemoryAllocations",
 	Stage:        stage,
 	Doc:          "put all dynamic shared buffers of a launch into one allocation",
-	Precondition: "The launches of a function are apart (SplitHostDevice); buffers are flat, of constant size, and allocated at the beginning of the launch.",
-	Effect:       "Two or more dynamic shared buffers become pointers into one allocation, buf_dyn_shmem. Buffers that are never in use at the same time share bytes.",
+	Precondition: "The launches of a function are apart (SplitHostDevice); buffers are flat and of constant size; those allocated in a loop carry nothing from one iteration to the next.",
+	Effect:       "Two or more dynamic shared buffers become pointers into one allocation, buf_dyn_shmem. Buffers that are never in use at the same time share bytes; one that is allocated in a loop is in use from the first use of an iteration to its last.",
 	Before:       "a = T.alloc_buffer((128,), scope=\"shared.dyn\")\nb = T.alloc_buffer((64,), scope=\"shared.dyn\")",
 	After:        "buf_dyn_shmem = T.alloc_buffer((768,), \"uint8\", scope=\"shared.dyn\")\na: T.handle(\"float32\", \"shared.dyn\") = T.handle_add_byte_offset(buf_dyn_shmem.data, 0)\nb: T.handle(\"float32\", \"shared.dyn\") = T.handle_add_byte_offset(buf_dyn_shmem.data, 512)",
 	Options:      []string{DisableSharedReuse},
@@ -72,45 +75,79 @@ func mergeShared(c *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 // piece is one buffer within the merged allocation, in bytes.
 type piece struct {
 	alloc              *ir.AllocBuffer
+	loop               *ir.For // the innermost loop it is allocated in, or nil
 	size, align, start int64
-	life               interval
+	life               lifetime.Interval
+}
+
+// pieces are the dynamic shared buffers allocated in a statement, in order.
+func pieces(body ir.Stmt, alignMap *ir.Dict) (list []*piece, err error) {
+	var visit func(s ir.Stmt, loop *ir.For)
+	visit = func(s ir.Stmt, loop *ir.For) {
+		switch s := s.(type) {
+		case *ir.For:
+			loop = s
+		case *ir.AllocBuffer:
+			if s.Buffer.Scope() != "shared.dyn" || err != nil {
+				return
+			}
+			n, ok := elements(s.Buffer)
+			if !ok {
+				err = pipeline.Errorf(s.Org, "shared buffer %s has no constant size", s.Buffer.Name)
+				return
+			}
+			p := &piece{alloc: s, loop: loop, size: n * int64(s.Buffer.Type.Bytes()), align: max(sharedAlign, int64(s.Buffer.Align))}
+			if v, ok := alignmentOf(alignMap, s.Buffer); ok {
+				p.align = max(p.align, v)
+			}
+			list = append(list, p)
+		}
+		ir.Children(s, func(c ir.Stmt) { visit(c, loop) })
+	}
+	if body != nil {
+		visit(body, nil)
+	}
+	return list, err
 }
 
 func mergeLaunch(c *pipeline.Context, launch *ir.AttrStmt, alignMap *ir.Dict) (ir.Stmt, error) {
-	var list []*piece
-	mine := map[*ir.Var]bool{}
-	var err error
-	ir.Walk(launch.Body, func(s ir.Stmt) bool {
-		a, ok := s.(*ir.AllocBuffer)
-		if !ok || a.Buffer.Scope() != "shared.dyn" {
-			return err == nil
-		}
-		n, ok := elements(a.Buffer)
-		if !ok {
-			err = pipeline.Errorf(a.Org, "shared buffer %s has no constant size", a.Buffer.Name)
-			return false
-		}
-		p := &piece{alloc: a, size: n * int64(a.Buffer.Type.Bytes()), align: max(sharedAlign, int64(a.Buffer.Align))}
-		if v, ok := alignmentOf(alignMap, a.Buffer); ok {
-			p.align = max(p.align, v)
-		}
-		list = append(list, p)
-		mine[a.Buffer.Data] = true
-		return true
-	})
-	if err != nil || len(list) < 2 {
+	list, err := pieces(launch.Body, alignMap)
+	if err != nil || len(list) == 0 {
 		return launch, err
 	}
-	life := lives(launch.Body, func(v *ir.Var) bool { return mine[v] })
+	homes := map[*ir.Var]*ir.For{}
+	for _, p := range list {
+		homes[p.alloc.Buffer.Data] = p.loop
+	}
+	if len(list) == 1 {
+		if list[0].loop == nil {
+			return launch, nil
+		}
+		// A launch has one dynamic allocation: it stands outside of loops.
+		r := ir.Rewriter{PreStmt: func(s ir.Stmt) (ir.Stmt, bool) { return nil, s == ir.Stmt(list[0].alloc) }}
+		t := *launch
+		t.Body = ir.Seq(list[0].alloc, r.Stmt(launch.Body))
+		return &t, nil
+	}
+	life := lifetime.Of(launch.Body, homes)
 	for _, p := range list {
 		p.life = life[p.alloc.Buffer.Data]
 		if c.Bool(DisableSharedReuse) {
-			p.life = interval{0, 1}
+			p.life = lifetime.Interval{First: 0, Last: 1}
 		}
 	}
-	total := layOut(list)
-	if c.Target != nil && c.Target.Features.SharedPerBlock > 0 && total > int64(c.Target.Features.SharedPerBlock) {
-		return nil, pipeline.Errorf(list[0].alloc.Org, "the launch needs %d bytes of shared memory, %s has %d for a block", total, c.Target.Arch, c.Target.Features.SharedPerBlock)
+	total, limit := layOut(list), int64(0)
+	if c.Target != nil {
+		limit = int64(c.Target.Features.SharedPerBlock)
+	}
+	if limit > 0 && total > limit {
+		// A small buffer in use for long may have left no hole for a large one.
+		bySize := slices.Clone(list)
+		slices.SortStableFunc(bySize, func(a, b *piece) int { return cmp.Compare(b.size, a.size) })
+		total = layOut(bySize)
+	}
+	if limit > 0 && total > limit {
+		return nil, pipeline.Errorf(list[0].alloc.Org, "the launch needs %d bytes of shared memory, %s has %d for a block", total, c.Target.Arch, limit)
 	}
 	merged := ir.NewBuffer("buf_dyn_shmem", ir.DUInt8, "shared.dyn", ir.I32(total))
 	head := []ir.Stmt{&ir.AllocBuffer{Buffer: merged, Org: list[0].alloc.Org}}
@@ -136,7 +173,7 @@ func mergeLaunch(c *pipeline.Context, launch *ir.AttrStmt, alignMap *ir.Dict) (i
 	})
 	r := ir.Rewriter{PreStmt: func(s ir.Stmt) (ir.Stmt, bool) {
 		a, ok := s.(*ir.AllocBuffer)
-		if !ok || !mine[a.Buffer.Data] {
+		if !ok || a.Buffer.Scope() != "shared.dyn" {
 			return s, false
 		}
 		if direct[a.Buffer] {
@@ -174,7 +211,7 @@ func layOut(list []*piece) int64 {
 		for moved := true; moved; {
 			moved = false
 			for _, q := range list[:i] {
-				if q.life.overlaps(p.life) && at < q.start+q.size && q.start < at+p.size {
+				if q.life.Overlaps(p.life) && at < q.start+q.size && q.start < at+p.size {
 					at = roundUp(q.start+q.size, p.align)
 					moved = true
 				}

@@ -5,6 +5,7 @@ import (
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/lifetime"
 )
 
 // PlanAndUpdateBufferAllocationLocation moves the allocations of blocks to the
@@ -61,7 +62,7 @@ func planAllocations(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 	var order []*ir.Var
 	var visit func(s ir.Stmt, at *place)
 	visit = func(s ir.Stmt, at *place) {
-		touches(s, func(v *ir.Var) { uses[v] = commonPlace(uses[v], at) })
+		lifetime.Touches(s, func(v *ir.Var) { uses[v] = commonPlace(uses[v], at) })
 		switch s := s.(type) {
 		case *ir.For:
 			at = &place{s, at, at.depth + 1}
@@ -183,7 +184,7 @@ func onlyScratch(body ir.Stmt, data *ir.Var) bool {
 	ok, any := true, false
 	ir.Walk(body, func(s ir.Stmt) bool {
 		uses := 0
-		touches(s, func(v *ir.Var) {
+		lifetime.Touches(s, func(v *ir.Var) {
 			if v == data {
 				uses++
 			}
@@ -276,7 +277,7 @@ func (w *firstWrites) stmt(s ir.Stmt) {
 func (w *firstWrites) uses(s ir.Stmt) bool {
 	found := false
 	ir.Walk(s, func(s ir.Stmt) bool {
-		touches(s, func(v *ir.Var) { found = found || v == w.buf.Data })
+		lifetime.Touches(s, func(v *ir.Var) { found = found || v == w.buf.Data })
 		return !found
 	})
 	return found

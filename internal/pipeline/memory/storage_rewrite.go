@@ -5,6 +5,7 @@ import (
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/lifetime"
 )
 
 // StorageRewrite decides where on the device each buffer is allocated and
@@ -17,15 +18,16 @@ import (
 // are dropped. Buffers in static shared memory of one type, of which one is
 // last used before the other is first used, share an allocation; registers
 // never do (the assembler allocates those, and sharing would only make their
-// lives longer), and dynamic shared memory is left to
-// MergeSharedMemoryAllocations. Invariant: no two buffers that are alive
+// lives longer). Dynamic shared memory is left to MergeSharedMemoryAllocations;
+// what is allocated in a loop stays there, so that it is known that nothing is
+// carried from one iteration to the next. Invariant: no two buffers that are alive
 // together share memory.
 var StorageRewrite = &pipeline.Pass{
 	Name:         "StorageRewrite",
 	Stage:        stage,
 	Doc:          "allocate buffers at their scope and share static shared memory",
 	Precondition: "Buffers are one-dimensional.",
-	Effect:       "Allocations stand at the beginning of their launch or lexical scope, in order of first use. Unused allocations and views are dropped. Static shared buffers with disjoint lives share memory.",
+	Effect:       "Allocations stand at the beginning of their launch or lexical scope, in order of first use. Unused allocations and views are dropped. Static shared buffers with disjoint lives share memory; dynamic ones that are allocated in a loop stay there.",
 	Before:       "tx = T.launch_thread(\"threadIdx.x\", 128)\nfor i in range(4):\n    w = T.alloc_buffer((8,), scope=\"local\")\n    w_1 = T.decl_buffer((8,), data=w.data, scope=\"local\")\n    w_1[0] = A[i]",
 	After:        "w = T.alloc_buffer((8,), scope=\"local\")\ntx = T.launch_thread(\"threadIdx.x\", 128)\nfor i in range(4):\n    w_1 = T.decl_buffer((8,), data=w.data, scope=\"local\")\n    w_1[0] = A[i]",
 	Run:          pipeline.BodyPass(nil, rewriteStorage),
@@ -65,8 +67,8 @@ func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 			order = append(order, a)
 		}
 	}
-	var visit func(s, scope ir.Stmt)
-	visit = func(s, scope ir.Stmt) {
+	var visit func(s, scope ir.Stmt, inLoop bool)
+	visit = func(s, scope ir.Stmt, inLoop bool) {
 		clock++
 		switch s := s.(type) {
 		case *ir.AttrStmt:
@@ -86,7 +88,12 @@ func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 			if _, ok := elements(s.Buffer); !ok {
 				a.scope = nil // its size is only known here
 			}
+			if inLoop && s.Buffer.Scope() == "shared.dyn" {
+				a.scope = nil // each iteration has it anew
+			}
 			allocs[s.Buffer.Data] = a
+		case *ir.For:
+			inLoop = true
 		case *ir.BufferStore:
 			used[s.Buffer] = true
 		}
@@ -96,14 +103,14 @@ func rewriteStorage(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 			}
 			return true
 		})
-		touches(s, use)
+		lifetime.Touches(s, use)
 		if _, isSeq := s.(*ir.SeqStmt); !isSeq {
 			around = append(around, clock)
 			defer func() { around = around[:len(around)-1] }()
 		}
-		ir.Children(s, func(c ir.Stmt) { visit(c, scope) })
+		ir.Children(s, func(c ir.Stmt) { visit(c, scope, inLoop) })
 	}
-	visit(f.Body, nil)
+	visit(f.Body, nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -129,15 +136,15 @@ func shareStatic(order []*allocation) {
 	}
 	for _, scope := range scopes {
 		list := byScope[scope]
-		mine := map[*ir.Var]bool{}
+		homes := map[*ir.Var]*ir.For{}
 		for _, a := range list {
-			mine[a.stmt.Buffer.Data] = true
+			homes[a.stmt.Buffer.Data] = nil
 		}
-		life := lives(scope, func(v *ir.Var) bool { return mine[v] })
+		life := lifetime.Of(scope, homes)
 		type slot struct {
 			owner *allocation
 			size  int64
-			taken []interval
+			taken []lifetime.Interval
 		}
 		var slots []*slot
 		for _, a := range list {
@@ -154,7 +161,7 @@ func shareStatic(order []*allocation) {
 				}
 			}
 			if best == nil {
-				slots = append(slots, &slot{a, n, []interval{life[b.Data]}})
+				slots = append(slots, &slot{a, n, []lifetime.Interval{life[b.Data]}})
 				continue
 			}
 			best.taken = append(best.taken, life[b.Data])
@@ -163,9 +170,9 @@ func shareStatic(order []*allocation) {
 	}
 }
 
-func overlapsAny(list []interval, iv interval) bool {
+func overlapsAny(list []lifetime.Interval, iv lifetime.Interval) bool {
 	for _, x := range list {
-		if x.overlaps(iv) {
+		if x.Overlaps(iv) {
 			return true
 		}
 	}

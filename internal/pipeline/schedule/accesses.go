@@ -372,12 +372,53 @@ type flow struct {
 	loop    *ir.For
 	outside bool // pass over loop
 	boxes   []box
+	// path are the conditions that hold at the statement at hand; under each of
+	// facts together the buffer has been overwritten. Statements that one
+	// condition guards may each stand under an if of their own.
+	path  []ir.Expr
+	facts [][]ir.Expr
+}
+
+// learn notes that the buffer has been overwritten under the present path.
+func (f *flow) learn() {
+	if !f.outside {
+		f.facts = append(f.facts, slices.Clone(f.path))
+	}
+}
+
+// knows reports that the buffer has been overwritten whenever the statement at
+// hand runs.
+func (f *flow) knows() bool {
+	return slices.ContainsFunc(f.facts, func(fact []ir.Expr) bool {
+		for _, c := range fact {
+			if !slices.ContainsFunc(f.path, func(p ir.Expr) bool { return ir.StructuralEqual(c, p) }) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// then walks what a condition guards. What it overwrites is known behind it,
+// too, wherever the condition holds, if that cannot change.
+func (f *flow) then(s ir.Stmt, cond ir.Expr, covered bool) (after, exposed bool) {
+	n, facts := len(f.path), len(f.facts)
+	f.path = append(f.path, cond)
+	after, exposed = f.walk(s, covered || f.knows())
+	f.path = f.path[:n]
+	if ir.SideEffect(cond) > ir.Pure {
+		f.facts = f.facts[:facts]
+	}
+	return after, exposed
 }
 
 // walk reports whether the buffer is overwritten as a whole when the statement
 // is done, having been so or not at its begin, and whether it may read the
 // buffer while it is not.
 func (f *flow) walk(s ir.Stmt, covered bool) (after, exposed bool) {
+	if s != nil && !covered && f.asks(s) {
+		return false, true
+	}
 	switch s := s.(type) {
 	case nil:
 		return covered, false
@@ -395,7 +436,9 @@ func (f *flow) walk(s ir.Stmt, covered bool) (after, exposed bool) {
 			}
 			if b, x, ok := filled(c); ok && b == f.b && !covered {
 				f.boxes = append(f.boxes, x)
-				covered = covers(f.boxes, b.Shape)
+				if covered = covers(f.boxes, b.Shape); covered {
+					f.learn()
+				}
 			}
 		}
 		f.boxes = saved
@@ -403,28 +446,60 @@ func (f *flow) walk(s ir.Stmt, covered bool) (after, exposed bool) {
 	case *ir.AttrStmt:
 		return f.walk(s.Body, covered)
 	case *ir.SBlock:
+		if s.Predicate != nil { // the body may not run
+			return covered, f.body(s.Body, covered)
+		}
 		return f.walk(s.Body, covered)
 	case *ir.For:
 		if f.outside && s == f.loop {
 			return false, false
 		}
 		holds := f.outside && contains(s.Body, f.loop)
-		_, exposed := f.walk(s.Body, covered && !holds)
+		exposed := f.body(s.Body, covered && !holds)
 		return covered && !holds, exposed
 	case *ir.While:
 		holds := f.outside && contains(s.Body, f.loop)
-		_, exposed := f.walk(s.Body, covered && !holds)
+		exposed := f.body(s.Body, covered && !holds)
 		return covered && !holds, exposed
 	case *ir.IfThenElse:
-		a, bad1 := f.walk(s.Then, covered)
-		b, bad2 := f.walk(s.Else, covered)
+		a, bad1 := f.then(s.Then, s.Cond, covered)
+		b, bad2 := f.then(s.Else, &ir.Not{A: s.Cond}, covered)
 		return a && b, bad1 || bad2
 	}
 	exposed = !covered && accessesOf(s).reads[f.b.Data]
-	if b, x, ok := filled(s); ok && b == f.b && covers([]box{x}, b.Shape) {
+	if b, x, ok := filled(s); ok && b == f.b && !covered && covers([]box{x}, b.Shape) {
 		covered = true
+		f.learn()
 	}
 	return covered, exposed
+}
+
+// body walks what may not run at all.
+func (f *flow) body(s ir.Stmt, covered bool) (exposed bool) {
+	n := len(f.facts)
+	_, exposed = f.walk(s, covered)
+	f.facts = f.facts[:n]
+	return exposed
+}
+
+// asks reports a statement around others whose bounds, condition or values come
+// from the buffer.
+func (f *flow) asks(s ir.Stmt) bool {
+	found := false
+	note := func(e ir.Expr) bool {
+		ld, ok := e.(*ir.BufferLoad)
+		found = found || ok && ld.Buffer.Data == f.b.Data
+		return !found
+	}
+	switch s := s.(type) {
+	case *ir.For, *ir.While, *ir.IfThenElse, *ir.AttrStmt:
+		ir.StmtExprs(s, note)
+	case *ir.SBlock:
+		for _, e := range append([]ir.Expr{s.Predicate}, s.IterValues...) {
+			ir.WalkExpr(e, note)
+		}
+	}
+	return found
 }
 
 func contains(s ir.Stmt, t *ir.For) bool {

@@ -26,6 +26,10 @@ import (
 // the round's own copies: one barrier then serves both the arrival of one tile
 // and the reuse of another.
 //
+// Dynamic shared buffers that are used in one loop around a pipelined one, and
+// are overwritten in each of its iterations before they are read, are allocated
+// in that loop.
+//
 // Invariant: every statement runs once for each iteration; iterations of one
 // statement stay in order; copies of statements define variables and buffers of
 // their own.
@@ -48,7 +52,7 @@ var InjectSoftwarePipeline = &pipeline.Pass{
 	Doc:          "run the statements of planned loops in rounds, with several copies of the tiles loaded ahead",
 	Precondition: "Planned loops carry software_pipeline_stage and software_pipeline_order with an entry for each statement.",
 	Effect: "The statements of the first stages run ahead: in front of the loop, guarded by the existence of their iteration, and within it for later iterations; the rounds in which nothing is left to run ahead are a loop of their own. Buffers get as many copies as are alive at once. " +
-		"Asynchronous copies are committed in groups, every group in every round, so that waits have constant operands. Correct for any number of iterations.",
+		"Asynchronous copies are committed in groups, every group in every round, so that waits have constant operands. Correct for any number of iterations. Dynamic shared buffers that carry nothing from one iteration of a loop around to the next are allocated in that loop.",
 	Before: "for k in range(n):  # stages 0, 1\n    T.copy(A[k], s)\n    T.gemm(s, ...)",
 	After: "if 0 < n:\n    T.copy(A[0], s[0])\nT.ptx_commit_group()\nfor k in range(max(n - 1, 0)):\n    T.copy(A[k + 1], s[(k + 1) % 2])\n    T.ptx_commit_group()\n    T.ptx_wait_group(1)\n    T.gemm(s[k % 2], ...)\n" +
 		"for k in range(max(n - 1, 0), n):\n    T.ptx_commit_group()\n    T.ptx_wait_group(1)\n    T.gemm(s[k % 2], ...)",
@@ -58,16 +62,19 @@ var InjectSoftwarePipeline = &pipeline.Pass{
 func injectPipelines(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 	in := &injector{n: copies{}}
 	var planned []*ir.For
+	set := map[*ir.For]bool{}
 	ir.Walk(f.Body, func(s ir.Stmt) bool {
 		if loop, ok := s.(*ir.For); ok && loop.Annotations.Get(keyStage) != nil {
 			planned = append(planned, loop)
+			set[loop] = true
 		}
 		return true
 	})
 	if len(planned) == 0 {
 		return f.Body, nil
 	}
-	in.mem = memoryOf(f.Body)
+	start := memoryOf(f.Body).localize(set) // keeps the planned loops as they are
+	in.mem = memoryOf(start)
 	for _, s := range planned {
 		sch, err := scheduleOf(s)
 		if err != nil {
@@ -81,7 +88,7 @@ func injectPipelines(_ *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		}
 	}
 	in.v = newVersioner(in.n, in.mem.alloc, in.loop)
-	body := in.v.r.Stmt(f.Body)
+	body := in.v.r.Stmt(start)
 	return body, in.err
 }
 

@@ -354,32 +354,14 @@ func (p *planner) autoPlan(s *ir.For, elems []element, n int64) *plan {
 }
 
 // fit is the number of copies, n at most, that find room in the target's shared
-// memory beside the other shared buffers in use: those of the outermost loop
-// around, throughout which they stay allocated.
+// memory beside the other shared buffers in use at the same time.
 func (p *planner) fit(s *ir.For, ahead map[int]*ir.Buffer, n int64) int64 {
 	limit := int64(p.ctx.Target.Features.SharedPerBlock)
 	loaded := map[*ir.Var]bool{}
 	for _, b := range ahead {
 		loaded[b.Data] = true
 	}
-	acc := accessesOf(outermost(p.mem.body, s))
-	var once, each int64
-	for v, b := range p.mem.alloc {
-		if !acc.touches(v) || !pipeline.IsShared(b.Scope()) {
-			continue
-		}
-		bytes := int64(b.Type.Bytes())
-		for _, x := range b.Shape {
-			if k, ok := ir.AsInt(x); ok && k > 0 && bytes <= limit {
-				bytes *= k
-			}
-		}
-		if loaded[v] {
-			each += bytes
-		} else {
-			once += bytes
-		}
-	}
+	once, each := p.mem.residents(s, loaded, limit)
 	fits := n
 	for fits > 1 && once+fits*each > limit {
 		fits--
@@ -388,27 +370,6 @@ func (p *planner) fit(s *ir.For, ahead map[int]*ir.Buffer, n int64) int64 {
 		p.ctx.Remark(s.Org, "%d instead of %d stages: the tiles of a stage take %d bytes, and %s has %d bytes of shared memory for a block", fits, n, each, p.ctx.Target.Arch, limit)
 	}
 	return fits
-}
-
-// outermost is the outermost loop around a loop, itself if there is none.
-func outermost(body ir.Stmt, loop *ir.For) ir.Stmt {
-	var out ir.Stmt = loop
-	ir.Walk(body, func(s ir.Stmt) bool {
-		switch s := s.(type) {
-		case *ir.For:
-			if contains(s, loop) {
-				out = s
-			}
-			return false
-		case *ir.While:
-			if contains(s.Body, loop) {
-				out = s
-			}
-			return false
-		}
-		return true
-	})
-	return out
 }
 
 // Which order is best depends on how long a round is compared with the time a

@@ -1,0 +1,186 @@
+package schedule_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/interp"
+	"lowertrace/internal/ir/script"
+	"lowertrace/internal/npy"
+	"lowertrace/internal/pipeline"
+	"lowertrace/internal/pipeline/cuda"
+	devpass "lowertrace/internal/pipeline/device"
+)
+
+// persistentKernel is a kernel whose two blocks work on five tiles of C in
+// turn, each the sum of four tiles of A, loaded in a pipeline of three stages.
+// c is a shared buffer of the size of a tile, for the statements around.
+func persistentKernel(before, epilogue, behind string) string {
+	return fmt.Sprintf(`# from tvm.script import tirx as T
+
+@T.prim_func
+def k(A_handle: T.handle, C_handle: T.handle):
+    A = T.match_buffer(A_handle, (8, 128), strides=(128, 1))
+    C = T.match_buffer(C_handle, (56, 16), strides=(16, 1))
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        tx: T.int32 = T.launch_thread_idx(0)
+        ty: T.int32 = T.launch_thread_idx(1)
+        tz: T.int32 = T.launch_thread_idx(2)
+        with T.sblock("tilelang_root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tl.launch_threads": [64, 1, 1]})
+            s = T.sblock_alloc_buffer((8, 16), scope="shared.dyn")
+            c = T.sblock_alloc_buffer((8, 16), scope="shared.dyn")
+            f = T.sblock_alloc_buffer((8, 16), scope="local.fragment")
+%s
+            for w in range(3):
+                if w * 2 + bx < 5:
+                    T.fill(T.region(f[0, 0], 2, 8, 16), 1)
+                    for k in T.serial(4, annotations={"num_stages": 3}):
+                        T.copy(T.region(A[0, k * 16 + w * 16], 1, 8, 16), T.region(s[0, 0], 2, 8, 16))
+                        for i in T.parallel(8):
+                            for j in T.parallel(16):
+                                f[i, j] = f[i, j] * T.float32(0.5) + s[7 - i, j]
+%s
+%s
+`, indent(before, 12), indent(epilogue, 20), indent(behind, 12))
+}
+
+const (
+	tileBytes = 8 * 16 * 4
+	fillC     = "T.fill(T.region(c[0, 0], 2, 8, 16), 2)\n"
+	storeC    = "T.copy(T.region(f[0, 0], 1, 8, 16), T.region(c[0, 0], 2, 8, 16))\n"
+	// Every thread reads what another one wrote.
+	loadC = "for i in T.parallel(8):\n    for j in T.parallel(16):\n        C[(w * 2 + bx) * 8 + i, j] = c[7 - i, 15 - j]\n"
+	lastC = "for i in T.parallel(8):\n    for j in T.parallel(16):\n        C[40 + bx * 8 + i, j] = c[7 - i, 15 - j]\n"
+)
+
+// stages keeps the states a kernel passes through, each with the passes that
+// made it.
+type stages struct {
+	done   []string
+	states []stageState
+}
+
+type stageState struct {
+	label  string
+	mod    *ir.IRModule
+	sync   interp.SyncMode
+	bounds interp.BoundsMode
+}
+
+func (w *stages) Before(*pipeline.Event) {}
+func (w *stages) After(e *pipeline.Event) {
+	if e.Depth > 0 || e.Err != nil || e.Skipped != "" || e.Pass == devpass.FilterHost || e.Pass == devpass.FilterDevice {
+		return
+	}
+	w.done = append(w.done, e.Pass.Name)
+	if e.Result == e.Input && e.Pass != devpass.ThreadSyncDynamic || slices.Contains(w.done, devpass.MakePackedAPI.Name) {
+		return
+	}
+	sync, bounds := interp.Stage(w.done)
+	w.states = append(w.states, stageState{e.Label, e.Result, sync, bounds})
+}
+
+// TestPersistent lowers persistent kernels: the tiles of the pipeline and the
+// buffer of the epilogue share memory exactly if the epilogue's carries nothing
+// from one tile to the next. In every state the result must be that of the
+// kernel as written, without a race, also when the state is read back from its
+// text; without barriers there must be races.
+func TestPersistent(t *testing.T) {
+	pipe, err := pipeline.Lookup("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := cuda.LookupTarget("sm_80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := "if w % 2 == 0:\n" + indent("T.copy(T.region(A[0, w * 16], 1, 4, 16), T.region(c[0, 0], 2, 4, 16))\n", 4) + "\n" +
+		"if w % 2 == 1:\n" + indent("T.copy(T.region(A[4, w * 16], 1, 4, 16), T.region(c[4, 0], 2, 4, 16))\n", 4) + "\n"
+	for _, c := range []struct {
+		name, before, epilogue, behind string
+		bytes                          int64
+	}{
+		{"written_first", "", storeC + loadC, "", 3 * tileBytes},
+		{"guarded_alike", "", "if w < 2:\n" + indent(storeC, 4) + "\nif w < 2:\n" + indent(loadC, 4), "", 3 * tileBytes},
+		{"layout", "T.sblock_attr({\"layout_map\": {c: T.Layout((8, 16), lambda i, j: (i, (j + i * 4) % 16))}})\n", storeC + loadC, "", 3 * tileBytes},
+		{"guarded_less", fillC, "if w % 2 == 0:\n" + indent(storeC, 4) + "\n" + loadC, "", 4 * tileBytes},
+		{"guarded_other", fillC, "if w % 2 == 0:\n" + indent(storeC, 4) + "\nif w < 2:\n" + indent(loadC, 4), "", 4 * tileBytes},
+		{"half_each", fillC, half + loadC, "", 4 * tileBytes},
+		{"read_first", fillC, loadC + storeC, "", 4 * tileBytes},
+		{"read_behind", fillC, storeC + loadC, lastC, 4 * tileBytes},
+		{"condition", fillC, "if c[0, 0] > T.float32(3.0):\n" + indent("T.fill(T.region(f[0, 0], 2, 8, 16), 3)\n", 4) + "\n" + storeC + loadC, "", 4 * tileBytes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plain, err := script.ParseString("k.tir", persistentKernel(c.before, c.epilogue, c.behind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, found := runPersistent(t, plain, interp.Options{Findings: true})
+			if len(found) > 0 {
+				t.Fatalf("the kernel as written: %v", found[0])
+			}
+			w := &stages{}
+			ctx := &pipeline.Context{Target: target, Options: pipeline.Options{}, VerifyEach: true, Instruments: []pipeline.Instrument{w}}
+			if _, err := pipe.Run(ctx, plain); err != nil {
+				t.Fatal(err)
+			}
+			bytes := int64(-1)
+			for _, s := range w.states {
+				text := script.Print(s.mod)
+				back, err := script.ParseString("k.tir", text)
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", s.label, err, text)
+				}
+				for _, m := range []*ir.IRModule{s.mod, back} {
+					got, found := runPersistent(t, m, interp.Options{Findings: true, Sync: s.sync, Bounds: s.bounds})
+					if string(got.Data) != string(want.Data) || len(found) > 0 {
+						t.Fatalf("%s: the kernel computes something else, or has findings: %v\n%s", s.label, found, text)
+					}
+				}
+				for _, f := range s.mod.Funcs {
+					ir.Walk(f.Body, func(s ir.Stmt) bool {
+						if a, ok := s.(*ir.AllocBuffer); ok && a.Buffer.Name == "buf_dyn_shmem" {
+							bytes, _ = ir.AsInt(a.Buffer.Shape[0])
+						}
+						return true
+					})
+				}
+			}
+			if s := w.states[len(w.states)-1]; s.sync != interp.SyncExplicit {
+				t.Errorf("%s is not run with barriers", s.label)
+			}
+			if bytes != c.bytes {
+				t.Errorf("%d bytes of shared memory, want %d", bytes, c.bytes)
+			}
+			w = &stages{}
+			ctx = &pipeline.Context{Target: target, Options: pipeline.Options{}, Instruments: []pipeline.Instrument{w}}
+			ctx.Select.Skip = []string{devpass.ThreadSyncDynamic.Name}
+			if _, err := pipe.Run(ctx, plain); err != nil {
+				t.Fatal(err)
+			}
+			last := w.states[len(w.states)-1]
+			if _, found := runPersistent(t, last.mod, interp.Options{Findings: true, Sync: interp.SyncExplicit}); len(found) == 0 {
+				t.Errorf("no race is found without barriers:\n%s", script.Print(last.mod))
+			}
+		})
+	}
+}
+
+func runPersistent(t *testing.T, m *ir.IRModule, o interp.Options) (*npy.Array, []interp.Finding) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(5, 6))
+	o.Workers = 1
+	args := interp.Args{Arrays: map[string]*npy.Array{"A": array(t, rnd, 8, 128), "C": array(t, rnd, 56, 16)}}
+	res, err := interp.Run(context.Background(), m, args, o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, script.Print(m))
+	}
+	return res.Outputs["C"], res.Findings
+}
