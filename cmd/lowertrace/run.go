@@ -11,7 +11,8 @@ import (
 const runLong = `Lower a kernel to CUDA C, recording every pass.
 
 FILE is TileLang source (.py), or IR as TVMScript (.tir) at any stage, or - for
-standard input. Without FILE the embedded kernel is lowered. The diffs of a run
+standard input. What Python source imports is read from the folder it lies in,
+and nowhere else. Without FILE the embedded kernel is lowered. The diffs of a run
 go to standard output; the records go to a run directory below the trace
 directory, one for each file and each target of --target sm_80,sm_90a. --func a,b
 takes several kernels of one file, one after the other; each has a working copy

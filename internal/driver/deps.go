@@ -124,9 +124,14 @@ const MaxInputBytes = 256 << 20
 // openError words an error of opening a file without the operation and the
 // doubled path.
 func openError(path string, err error) error {
+	return Usagef("%s: %v", path, pathless(err))
+}
+
+// pathless is an error of the file system without its operation and path.
+func pathless(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
-		err = pe.Err
+		return pe.Err
 	}
-	return Usagef("%s: %v", path, err)
+	return err
 }

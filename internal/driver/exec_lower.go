@@ -72,7 +72,7 @@ func (d *Deps) lowerKept(ctx context.Context, j *job, settings []trace.Option) (
 	if report != nil {
 		report.use(rec)
 	}
-	err := l.lower(c, j, &recording{rec: rec})
+	err := l.lower(c, j, &recording{rec: rec, text: textCache{file: j.originFile()}})
 	var copyErr error
 	var end trace.Ending
 	if err == nil {
@@ -130,7 +130,7 @@ func (l *lowered) lower(c *pipeline.Context, j *job, ins *recording) error {
 		if ins.rec != nil {
 			var after trace.Text
 			if err == nil {
-				after = trace.Text{Text: l.out.Source, Origins: lineNumbers(l.out.Origins)}
+				after = trace.Text{Text: l.out.Source, Origins: lineNumbers(l.out.Origins, j.originFile())}
 			}
 			ins.rec.End(o.handle, after, err, nil)
 		}

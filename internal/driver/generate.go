@@ -108,7 +108,7 @@ func (d *Deps) generateUnit(c *pipeline.Context, j *job, ins *recording, u unit)
 		out, err = u.source(c, j)
 		var after trace.Text
 		if err == nil {
-			after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins)}
+			after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins, j.originFile())}
 		}
 		ins.open = ins.open[:len(ins.open)-1]
 		ins.rec.End(h, after, err, nil)

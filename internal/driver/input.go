@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
@@ -31,10 +34,12 @@ type input struct {
 	mod  *ir.IRModule
 	from *resumed // the run it was taken from; nil for a file
 
-	python     bool     // TileLang source
-	runtime    []string // settings of symbolic sizes and scalars
-	passConfig []string // of the source's decorator, KEY=VALUE
-	target     string   // likewise
+	python     bool         // TileLang source
+	imports    []*ir.Source // other files that it was made from
+	asked      []askedFile  // files that were looked for besides
+	runtime    []string     // settings of symbolic sizes and scalars
+	passConfig []string     // of the source's decorator, KEY=VALUE
+	target     string       // likewise
 }
 
 // place is the input's name and the line its kernel begins on.
@@ -48,13 +53,31 @@ func (in *input) placeOf(function string) string {
 	return in.name
 }
 
+// hash is the SHA-256 of the input's text; where it imports others, of their
+// names and texts as well.
 func (in *input) hash() string {
-	h := sha256.Sum256([]byte(in.src.Text))
+	text := in.src.Text
+	for _, s := range in.imports {
+		text += "\x00" + s.Name + "\x00" + s.Text
+	}
+	return hashOf(text)
+}
+
+func hashOf(text string) string {
+	h := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(h[:])
 }
 
+// askedFile is a file that an import was looked for in.
+type askedFile struct {
+	path  string
+	found bool
+	text  string
+}
+
 // readKernel reads and parses a kernel file; "" is the embedded kernel and "-"
-// standard input. What is wrong with the text is told on stderr.
+// standard input. What is wrong with the text is told on stderr; the files it
+// was looked for in are returned all the same.
 func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, error) {
 	in := &input{name: path}
 	var text string
@@ -79,7 +102,11 @@ func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, erro
 	in.src = ir.NewSource(in.name, text)
 	var diags *diag.List
 	if filepath.Ext(path) == ".py" || tilelang.IsSource(text) {
-		diags = in.evaluate(so)
+		dir := ""
+		if path != "" && path != "-" {
+			dir = filepath.Dir(path)
+		}
+		diags = in.evaluate(dir, so)
 	} else {
 		in.mod, diags = script.Parse(in.src, script.Options{})
 		in.runtime = so.Set
@@ -88,20 +115,29 @@ func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, erro
 		d.printDiagnostics(diags)
 	}
 	if in.mod == nil || diags.HasErrors() {
-		return nil, reported(ExitUsage)
+		return in, reported(ExitUsage)
 	}
 	if !in.python {
 		if err := pickFunction(in, so.Func); so.Func != "" && err != nil {
-			return nil, err
+			return in, err
 		}
 	}
 	return in, nil
 }
 
-// evaluate takes the kernel out of TileLang source.
-func (in *input) evaluate(so SourceOptions) *diag.List {
+// evaluate takes the kernel out of TileLang source. What it imports is looked
+// for in the folder dir alone; "": nowhere.
+func (in *input) evaluate(dir string, so SourceOptions) *diag.List {
 	in.python = true
 	opts := tilelang.Options{Func: so.Func}
+	if dir != "" {
+		opts.Open = func(name string) (string, bool, error) {
+			f := askedFile{path: filepath.Join(dir, filepath.FromSlash(name))}
+			err := f.read()
+			in.asked = append(in.asked, f)
+			return f.text, f.found, err
+		}
+	}
 	for _, kv := range so.Set {
 		name, value, _ := strings.Cut(kv, "=")
 		opts.Set = append(opts.Set, tilelang.Setting{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
@@ -110,7 +146,7 @@ func (in *input) evaluate(so SourceOptions) *diag.List {
 	if prog == nil {
 		return diags
 	}
-	in.mod = prog.Module
+	in.mod, in.imports = prog.Module, prog.Imports
 	for _, s := range prog.Runtime {
 		in.runtime = append(in.runtime, s.Name+"="+s.Value)
 	}
@@ -119,6 +155,26 @@ func (in *input) evaluate(so SourceOptions) *diag.List {
 	}
 	in.target = prog.Target
 	return diags
+}
+
+// read reads the file; one that is not there is no error.
+func (f *askedFile) read() error {
+	file, err := os.Open(f.path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		f.found, f.text = false, ""
+		return nil
+	}
+	if err != nil {
+		return pathless(err)
+	}
+	defer file.Close()
+	if st, err := file.Stat(); err == nil && st.IsDir() {
+		f.found, f.text = false, ""
+		return nil
+	}
+	b, err := io.ReadAll(io.LimitReader(file, tilelang.MaxFileBytes+1)) // the evaluator refuses what is longer
+	f.found, f.text = err == nil, string(b)
+	return pathless(err)
 }
 
 func readFile(path string) (string, error) {

@@ -34,6 +34,7 @@ func (r *recording) fail(err error) {
 // textCache keeps the printed form of the module printed last: a pass that
 // changed nothing returns the same module, and the next pass begins with it.
 type textCache struct {
+	file    string // origins are lines of this file; "": of the only one there is
 	entries [2]struct {
 		mod  *ir.IRModule
 		text trace.Text
@@ -50,7 +51,7 @@ func (c *textCache) print(m *ir.IRModule) trace.Text {
 			return c.entries[i].text
 		}
 	}
-	text, lines := script.PrintWithOrigins(m)
+	text, lines := script.PrintWithOrigins(m, c.file)
 	e := &c.entries[c.next]
 	c.next = (c.next + 1) % len(c.entries)
 	e.mod, e.text = m, trace.Text{Text: text, Origins: lines}

@@ -332,7 +332,7 @@ func (d *Deps) lower(ctx context.Context, j *job) error {
 		report.use(rec)
 	}
 	earlier := len(rec.Run().Records)
-	ins := &recording{rec: rec}
+	ins := &recording{rec: rec, text: textCache{file: j.originFile()}}
 	c.Instruments = append(c.Instruments, ins)
 
 	var m *ir.IRModule
@@ -458,10 +458,13 @@ func (d *Deps) manifest(j *job) trace.Manifest {
 		Function: j.in.mod.Funcs[0].Name, Target: j.target.Arch, Arch: j.opts.Arch, Pipeline: j.pipe.Name(),
 		Host: runtime.GOOS + "/" + runtime.GOARCH,
 	}
+	for _, s := range j.in.imports {
+		m.Imports = append(m.Imports, trace.ImportedFile{Name: s.Name, Hash: hashOf(s.Text), Text: s.Text})
+	}
 	m.PassConfig = passConfig(j.config)
 	m.Options = selectionOptions(j.opts)
 	if r := j.in.from; r != nil {
-		m.InputName, m.Source, m.Function = r.run.InputName, r.source.Text, r.run.Function
+		m.InputName, m.Source, m.Function, m.Imports = r.run.InputName, r.source.Text, r.run.Function, r.run.Imports
 		if r.edited == 0 {
 			m.InputHash = r.run.InputHash
 		}
@@ -520,10 +523,22 @@ func (d *Deps) passFailed(err error) error {
 	return reported(ExitFailed)
 }
 
-func lineNumbers(spans []ir.Span) []int32 {
+// originFile is the file whose lines are recorded as origins, "" where all
+// there are come from one.
+func (j *job) originFile() string {
+	if len(j.in.imports) == 0 {
+		return ""
+	}
+	return j.in.src.Name
+}
+
+// lineNumbers are the lines of places in a file, 0 for those of other files.
+func lineNumbers(spans []ir.Span, file string) []int32 {
 	out := make([]int32, len(spans))
 	for i, s := range spans {
-		out[i] = int32(s.Line())
+		if file == "" || s.Src == nil || s.Src.Name == file {
+			out[i] = int32(s.Line())
+		}
 	}
 	return out
 }

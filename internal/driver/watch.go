@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -53,9 +55,10 @@ type watcher struct {
 	dirs   map[string]bool // watched
 	gpu    execGPU         // nil: only lowered
 	nvrtc  *gpu.NVRTC
-	kernel string // text of the kernel's last run
-	code   string // code of the last run
-	copy   string // path of the working copy
+	kernel string      // text of the kernel's last run
+	asked  []askedFile // what it imports, or looked for
+	code   string      // code of the last run
+	copy   string      // path of the working copy
 	run    *trace.Run
 	runs   int
 }
@@ -132,7 +135,7 @@ func (w *watcher) concerns(name string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(w.asked, func(f askedFile) bool { return filepath.Clean(name) == filepath.Clean(f.path) })
 }
 
 // changed reports that a file's content is not what the last run saw; the run
@@ -141,6 +144,12 @@ func (w *watcher) changed() bool {
 	text, err := readFile(w.file)
 	if err == nil && text != w.kernel {
 		return true
+	}
+	for _, f := range w.asked {
+		now := f
+		if err := now.read(); err == nil && now != f && (now.found || !f.found) {
+			return true
+		}
 	}
 	if w.copy == "" {
 		return false
@@ -165,11 +174,20 @@ func (w *watcher) rerun(ctx context.Context) {
 	if err := w.once(ctx); err != nil && ctx.Err() == nil {
 		w.tell(err)
 	}
-	fmt.Fprintf(w.d.Stderr, "lowertrace: watching %s", w.file)
-	if w.copy != "" {
-		fmt.Fprintf(w.d.Stderr, " and %s", w.copy)
+	files := []string{w.file}
+	for _, f := range w.asked {
+		if f.found {
+			files = append(files, f.path)
+		}
 	}
-	fmt.Fprintln(w.d.Stderr, "; Ctrl-C ends")
+	if w.copy != "" {
+		files = append(files, w.copy)
+	}
+	list := files[len(files)-1]
+	if len(files) > 1 {
+		list = strings.Join(files[:len(files)-1], ", ") + " and " + list
+	}
+	w.d.notef("watching %s; Ctrl-C ends", list)
 }
 
 func (w *watcher) tell(err error) {
@@ -182,6 +200,16 @@ func (w *watcher) tell(err error) {
 
 func (w *watcher) once(ctx context.Context) error {
 	in, err := w.d.readKernel(w.file, w.o.TraceDir, w.o.SourceOptions)
+	if in != nil {
+		w.asked = in.asked
+		for _, f := range w.asked {
+			if _, err := os.Stat(filepath.Dir(f.path)); err == nil {
+				if err := w.watchDir(f.path); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}

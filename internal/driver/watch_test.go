@@ -123,6 +123,37 @@ func TestWatchLowers(t *testing.T) {
 	}
 }
 
+// What a kernel imports is watched as well, also before it is there.
+func TestWatchImports(t *testing.T) {
+	useWorker(t, func() (execGPU, error) {
+		return nil, &gpu.MissingError{What: "the CUDA driver", Reason: "it is not there", Help: "none"}
+	})
+	dir := t.TempDir()
+	file, helpers := filepath.Join(dir, "kernel.py"), filepath.Join(dir, "helpers.py")
+	save(t, file, `import tilelang.language as T
+from helpers import f
+
+@T.prim_func
+def main(A: T.Tensor((128,), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        for i in T.Parallel(128):
+            A[i] = f(A[i])
+`)
+	o := ExecOptions{}
+	o.Files, o.TraceDir, o.Pipeline = []string{file}, filepath.Join(dir, "traces"), DefaultPipeline
+	stop, wait := startWatch(t, o)
+	wait("no helpers.py", "watching "+file+"; ")
+	save(t, helpers, "def f(x):\n    return x + 1\n")
+	wait("init: ", "watching "+file+", "+helpers+" and ")
+	save(t, helpers, "def f(x):\n    return x + 2\n")
+	wait("REGENERATED", "+= 2.0f")
+	save(t, helpers, "def f(x:\n")
+	wait(helpers + ":")
+	save(t, helpers, "def f(x):\n    return x + 2\n")
+	wait("the code is the same")
+	stop()
+}
+
 // With a GPU each save tells whether the answer is right, also after a kernel
 // that crashed and one that hung.
 func TestWatchRuns(t *testing.T) {

@@ -44,14 +44,13 @@ func (in *interp) arguments(fn *function, tune value, skip map[string]bool) map[
 		missing = in.fromCalls(fn, missing, out, skip)
 	}
 	if len(missing) > 0 {
-		in.at = sel.def.NameLoc
 		flags := make([]string, len(missing))
 		for i, m := range missing {
 			flags[i] = "--set " + m + "=VALUE"
 		}
-		f := in.errorf("%s needs %s", sel.kernel.Name, andList(missing)).hint("%s", strings.Join(flags, " "))
+		f := in.errorAt(sel.kernel.Span, "%s needs %s", sel.kernel.Name, andList(missing)).hint("%s", strings.Join(flags, " "))
 		if have := in.defaultsText(fn, skip); have != "" {
-			f.note(in.file.Span(sel.def.NameLoc), "it also takes %s", have)
+			f.note(sel.kernel.Span, "it also takes %s", have)
 		}
 		panic(f)
 	}
@@ -240,17 +239,17 @@ func (in *interp) findCalls(fn *function) {
 	}
 	in.dry = true
 	defer func() { in.dry = false }()
-	for _, s := range in.file.Body {
+	for _, s := range in.main.file.Body {
 		if m, ok := s.(*syntax.If); ok && isMain(m) {
-			in.lenient(in.globals, m.Then)
+			in.lenient(in.main.globals, m.Then)
 		}
 	}
-	for _, s := range in.file.Body {
+	for _, s := range in.main.file.Body {
 		d, ok := s.(*syntax.FuncDef)
 		if !ok || d == in.sel.def || seen() {
 			continue
 		}
-		f, ok := in.globals.vars[d.Name].(*function)
+		f, ok := in.main.globals.vars[d.Name].(*function)
 		if !ok || f.def != d || f.gen {
 			continue
 		}

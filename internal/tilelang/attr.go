@@ -74,7 +74,7 @@ func (in *interp) attrNames(x value) []string {
 func (in *interp) getAttr(x value, name string) (value, bool) {
 	switch x := x.(type) {
 	case *unknown:
-		return &unknown{what: x.what + "." + name, why: x.why, at: x.at}, true
+		return &unknown{what: x.what + "." + name, why: x.why, at: x.at, looked: x.looked}, true
 	case *module:
 		if v, ok := x.attrs[name]; ok {
 			return v, true
@@ -346,7 +346,7 @@ func (in *interp) setAttr(x value, name string, v value) {
 func (in *interp) index(x, i value) value {
 	switch x := x.(type) {
 	case *unknown:
-		return &unknown{what: x.what + "[...]", why: x.why, at: x.at}
+		return &unknown{what: x.what + "[...]", why: x.why, at: x.at, looked: x.looked}
 	case *tensor:
 		return x
 	case *ir.Buffer:

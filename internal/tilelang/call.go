@@ -307,7 +307,7 @@ func (in *interp) apply1(fn value, a *args) value {
 		if fn.why != nil || strings.HasSuffix(fn.what, ")") || len(fn.what) > 60 {
 			return fn
 		}
-		return &unknown{what: fn.what + "(...)", at: fn.at}
+		return &unknown{what: fn.what + "(...)", at: fn.at, looked: fn.looked}
 	case *primFunc:
 		panic(in.errorf("kernel %s is called from a kernel or from Python: it can only be compiled", fn.name).is("TypeError"))
 	case *jitKernel:
@@ -329,7 +329,7 @@ func (in *interp) apply1(fn value, a *args) value {
 }
 
 func (in *interp) makeLambda(f *frame, e *syntax.Lambda) value {
-	fn := &function{name: "<lambda>", params: e.Params, lambda: e, env: f}
+	fn := &function{name: "<lambda>", params: e.Params, lambda: e, env: f, home: in.pyFile}
 	fn.defaults = in.evalDefaults(f, e.Params)
 	return fn
 }
@@ -373,7 +373,7 @@ func (in *interp) bindParams(fn *function, a *args) map[string]value {
 	if i < len(a.pos) {
 		if !hasRest {
 			panic(in.errorf("%s takes at most %s, got %d", fn.name, diag.Count(npos, "positional argument"), len(a.pos)).
-				note(fn.nameSpan(in), "%s is defined here", fn.name).is("TypeError"))
+				note(fn.nameSpan(), "%s is defined here", fn.name).is("TypeError"))
 		}
 		rest = a.pos[i:]
 	}
@@ -401,7 +401,7 @@ func (in *interp) bindParams(fn *function, a *args) map[string]value {
 			if near := diag.Nearest(k.name, names); near != "" {
 				f.hint("did you mean %s?", near)
 			}
-			panic(f.note(fn.nameSpan(in), "%s is defined here", fn.name))
+			panic(f.note(fn.nameSpan(), "%s is defined here", fn.name))
 		}
 	}
 	var missing []string
@@ -424,17 +424,17 @@ func (in *interp) bindParams(fn *function, a *args) map[string]value {
 	}
 	if len(missing) > 0 {
 		panic(in.errorf("%s needs %s", fn.name, strings.Join(missing, ", ")).
-			note(fn.nameSpan(in), "%s is defined here", fn.name).is("TypeError"))
+			note(fn.nameSpan(), "%s is defined here", fn.name).is("TypeError"))
 	}
 	return vars
 }
 
-func (fn *function) nameSpan(in *interp) ir.Span {
+func (fn *function) nameSpan() ir.Span {
 	switch {
 	case fn.def != nil:
-		return in.file.Span(fn.def.NameLoc)
+		return fn.home.file.Span(fn.def.NameLoc)
 	case fn.lambda != nil:
-		return in.file.Span(fn.lambda.Loc)
+		return fn.home.file.Span(fn.lambda.Loc)
 	}
 	return ir.Span{}
 }
@@ -444,6 +444,7 @@ func (in *interp) callFunction(fn *function, a *args) value {
 	f := newFrame(fn.env)
 	f.fn = fn
 	f.vars = in.bindParams(fn, a)
+	defer in.enterFunction(fn)()
 	if fn.lambda != nil {
 		// A lambda in a kernel body is part of it.
 		f.dsl = fn.env.dsl

@@ -3,6 +3,7 @@ package tilelang
 import (
 	"math"
 	"math/big"
+	"path"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -463,9 +464,11 @@ func (in *interp) needKnown(u *unknown) *failure {
 	}
 	f := in.errorf("the value of %s is not known here", u.what).hint("give it with --set, or as a constant")
 	switch {
+	case u.looked != "" && u.looked != nowhere:
+		f.hint("no %s beside %s, and only what lies there is read: define it here, or give it with --set", strings.ReplaceAll(u.looked, " and ", ", no "), path.Base(in.main.file.Source.Name))
 	case strings.Contains(u.what, "("):
 		f.hint("only this file is read: define it here, or give what is made of it with --set")
-	case strings.HasPrefix(u.what, "."):
+	case u.looked == nowhere:
 		f.hint("only this file is read: define it here, or give it with --set")
 	}
 	if u.at != in.here() {

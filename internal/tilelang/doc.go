@@ -17,10 +17,15 @@
 // evaluated (torch, argparse, a benchmark) leaves its targets unknown and is
 // complained about only where such a value is needed.
 //
+// What a file imports is Python's own and TileLang's modules as far as they are
+// known here, and files beside the kernel's, which Options.Open reads; a module
+// that is neither is unknown. A function runs with the names, and the places, of
+// the file it stands in.
+//
 // # Limits
 //
-// Steps, call depth, the cells of values and the nodes of an expression are
-// bounded by the Max... constants, so that no file makes the evaluator run
+// Steps, call depth, the cells of values, the nodes of an expression and the
+// number and size of imported files are bounded by the Max... constants, so that no file makes the evaluator run
 // away; reaching a bound is an error at the place that reached it.
 //
 // Inside the package a failed evaluation is a panic with *failure, recovered

@@ -11,8 +11,11 @@ import (
 
 // interp evaluates one file.
 type interp struct {
-	file  *syntax.File
-	diags *diag.List
+	*pyFile // the file under evaluation
+	diags   *diag.List
+	main    *pyFile // the kernel's file
+	open    func(path string) (text string, found bool, err error)
+	imp     imports
 
 	at       syntax.Loc // the place under evaluation
 	steps    int
@@ -23,9 +26,8 @@ type interp struct {
 	ncells   int
 	depth    int
 
-	globals *frame
-	b       *builder // the kernel under construction, nil outside of one
-	lang    *module  // the kernel language, T
+	b    *builder // the kernel under construction, nil outside of one
+	lang *module  // the kernel language, T
 
 	sel        selection
 	calls      []kernelCall         // calls of the selected kernel's function

@@ -1,6 +1,9 @@
 package tilelang
 
 import (
+	"cmp"
+	"strings"
+
 	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
@@ -96,6 +99,9 @@ func (in *interp) poison(f *frame, s syntax.Stmt, why *failure) {
 			set(e.X)
 		}
 	}
+	bind := func(name string, at syntax.Node) {
+		f.target(in, name).vars[name] = &unknown{what: name, why: why, at: in.file.SpanOf(at)}
+	}
 	var stmts func(list []syntax.Stmt)
 	one := func(s syntax.Stmt) {
 		switch s := s.(type) {
@@ -130,6 +136,18 @@ func (in *interp) poison(f *frame, s syntax.Stmt, why *failure) {
 			stmts(s.Body)
 		case *syntax.Try:
 			stmts(s.Body)
+		case *syntax.Import:
+			for _, a := range s.Names {
+				name := a.As
+				if name == "" {
+					name, _, _ = strings.Cut(a.Name, ".")
+				}
+				bind(name, s)
+			}
+		case *syntax.ImportFrom:
+			for _, a := range s.Names {
+				bind(cmp.Or(a.As, a.Name), s)
+			}
 		}
 	}
 	stmts = func(list []syntax.Stmt) {
@@ -286,7 +304,7 @@ func (in *interp) assignStmt(f *frame, s *syntax.Assign) {
 		}
 		in.assign(f, t, v)
 	}
-	if f == in.globals {
+	if f == in.main.globals {
 		in.overrideModule(s)
 	}
 }
@@ -456,7 +474,7 @@ func (in *interp) annAssign(f *frame, s *syntax.AnnAssign) {
 	v := in.eval(f, s.Value)
 	in.at = s.Loc
 	in.assignPlain(f, s.Target, v)
-	if f == in.globals {
+	if f == in.main.globals {
 		in.overrideModule(&syntax.Assign{Loc: s.Loc, Targets: []syntax.Expr{s.Target}, Value: s.Value})
 	}
 }
@@ -595,7 +613,7 @@ func (in *interp) withItems(f *frame, s *syntax.With, i int) (c ctl) {
 
 // defStmt defines a function and applies its decorators.
 func (in *interp) defStmt(f *frame, s *syntax.FuncDef) {
-	fn := &function{name: s.Name, params: s.Params, def: s, env: f, gen: yields(s.Body)}
+	fn := &function{name: s.Name, params: s.Params, def: s, env: f, home: in.pyFile, gen: yields(s.Body)}
 	fn.defaults = in.evalDefaults(f, s.Params)
 	v := value(fn)
 	for i := len(s.Decorators) - 1; i >= 0; i-- {
@@ -607,7 +625,7 @@ func (in *interp) defStmt(f *frame, s *syntax.FuncDef) {
 		v = in.call(d, []value{v})
 	}
 	in.assignName(f, s.Name, v)
-	if f == in.globals {
+	if f == in.main.globals {
 		in.moduleKernel(s.Name, v)
 	} else if p, ok := v.(*primFunc); ok && in.building {
 		if in.innerFuncs == nil {

@@ -63,6 +63,7 @@ func (in *interp) buildKernel(fn *function, tensors map[string]bool, given map[s
 	if in.b != nil {
 		panic(in.errorf("a kernel is defined within a kernel"))
 	}
+	defer in.enterFunction(fn)()
 	b := newBuilder(fn.name)
 	b.owned = map[*ir.Var]bool{}
 	b.org = in.file.Span(fn.def.NameLoc)
@@ -391,6 +392,8 @@ func (in *interp) callMacro(m *macro, a *args) value {
 		in.at = a.callLoc()
 		f.vars[p.Name] = b.macroArg(in, f, m, p, vars[p.Name])
 	}
+	leave := in.enterFunction(m.fn)
+	defer leave()
 	in.runBody(f, m.fn.def.Body)
 	if pos < len(b.frames) {
 		b.frames[pos].kind = fkMacroDone // what it bound stays for what follows

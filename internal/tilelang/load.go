@@ -1,6 +1,7 @@
 package tilelang
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -18,6 +19,10 @@ type Setting struct{ Name, Value string }
 type Options struct {
 	Set  []Setting
 	Func string // the kernel, "" if the file holds one
+	// Open reads another file that the kernel's file imports, by its path from the
+	// kernel's directory on, with slashes; found is false if there is none. Nil:
+	// nothing can be imported.
+	Open func(path string) (text string, found bool, err error)
 }
 
 // Style is how a kernel is written.
@@ -67,6 +72,8 @@ type Program struct {
 	// PassConfigs and Target are those of the decorator or the kernel's body.
 	PassConfigs []PassConfig
 	Target      string
+	// Imports are the other files that were read, in order.
+	Imports []*ir.Source
 }
 
 // Load reads the selected kernel of a file as a module. When the diagnostics
@@ -121,10 +128,10 @@ func Open(src *ir.Source, opts Options) (prog *Program, diags *diag.List) {
 		return nil, diags
 	}
 	prog = &Program{}
-	in := &interp{file: file, diags: diags, maxSteps: MaxSteps, budget: MaxSteps}
-	in.lang = newLang()
-	in.globals = newFrame(nil)
+	in := newInterp(file, diags)
+	in.open = opts.Open
 	defer func() {
+		prog.Imports = in.imp.sources
 		r := recover()
 		if r == nil {
 			return
@@ -148,6 +155,15 @@ func Open(src *ir.Source, opts Options) (prog *Program, diags *diag.List) {
 	in.runModule()
 	in.build(prog)
 	return prog, diags
+}
+
+// newInterp is an evaluator of a kernel's file.
+func newInterp(file *syntax.File, diags *diag.List) *interp {
+	in := &interp{pyFile: &pyFile{file: file, globals: newFrame(nil)}, diags: diags, lang: newLang()}
+	in.main = in.pyFile
+	in.imp.modules = map[string]*localModule{}
+	in.allow(MaxSteps)
+	return in
 }
 
 // debugPanics prints the stack of internal errors, for tests.
@@ -418,7 +434,7 @@ func (in *interp) lenient(f *frame, body []syntax.Stmt) {
 			fl.kind = "NameError"
 		}
 		in.poison(f, s, fl)
-		if f == in.globals {
+		if f == in.main.globals {
 			if a, ok := s.(*syntax.Assign); ok {
 				in.overrideModule(a)
 			}
@@ -478,7 +494,7 @@ func (in *interp) settingValue(s Setting) value {
 		}
 	}
 	sub := *in
-	sub.file = &syntax.File{Source: src}
+	sub.pyFile = &pyFile{file: &syntax.File{Source: src}, globals: in.globals}
 	sub.allow(MaxModuleSteps)
 	var v value
 	if fl := sub.try(func() { v = sub.eval(in.globals, e) }); fl != nil {
@@ -510,7 +526,7 @@ func (in *interp) moduleKernel(name string, v value) {
 // build makes the module of the selected kernel.
 func (in *interp) build(prog *Program) {
 	sel := &in.sel
-	v, _ := in.globals.lookup(sel.kernel.Name)
+	v, _ := in.main.globals.lookup(sel.kernel.Name)
 	if _, fn := sel.value.(*function); sel.value != nil && !fn {
 		if _, again := v.(*jitFunc); !again {
 			v = sel.value
@@ -574,6 +590,7 @@ func (in *interp) jitOptions(prog *Program, j *jitFunc) {
 }
 
 func (in *interp) buildEager(j *jitFunc) *ir.PrimFunc {
+	defer in.enterFunction(j.fn)()
 	in.sel.chain = append(in.sel.chain, j.fn)
 	tensors := in.tensorParams(j.fn)
 	given := in.arguments(j.fn, j.tune, tensors)
@@ -586,9 +603,10 @@ func (in *interp) buildFactory(prog *Program, fn *function, tune value) *ir.Prim
 	if len(in.sel.chain) == maxFactories {
 		panic(in.errorf("%s returns more than %d factories one after the other", in.sel.kernel.Name, maxFactories))
 	}
+	defer in.enterFunction(fn)()
 	in.sel.chain = append(in.sel.chain, fn)
 	given := in.arguments(fn, tune, nil)
-	a := &args{call: in.file.Span(fn.def.NameLoc)}
+	a := &args{call: fn.nameSpan()}
 	for _, p := range fn.params {
 		v, ok := given[p.Name]
 		if !ok {
@@ -670,23 +688,28 @@ func (in *interp) listParameters(prog *Program) {
 	for _, c := range sel.consts {
 		prog.Parameters = append(prog.Parameters, Parameter{Name: c, Kind: "size"})
 	}
-	for _, s := range in.file.Body {
-		a, ok := s.(*syntax.Assign)
-		if !ok {
-			continue
+	constant := func(name string) {
+		if v := in.main.globals.vars[name]; !sel.claims[name] && v != nil && isConstant(v) {
+			prog.Parameters = append(prog.Parameters, Parameter{name, "constant", show(v)})
 		}
-		for _, t := range a.Targets {
-			walkNode(t, func(n syntax.Node) bool {
-				x, ok := n.(*syntax.Name)
-				if !ok || sel.claims[x.ID] {
+	}
+	for _, s := range in.main.file.Body {
+		switch s := s.(type) {
+		case *syntax.Assign:
+			for _, t := range s.Targets {
+				walkNode(t, func(n syntax.Node) bool {
+					if x, ok := n.(*syntax.Name); ok {
+						constant(x.ID)
+					}
 					return true
+				})
+			}
+		case *syntax.ImportFrom: // what a file beside this one defines
+			for _, a := range s.Names {
+				if name := cmp.Or(a.As, a.Name); !tilelangNames(in.main.file)[name] {
+					constant(name)
 				}
-				switch v := in.globals.vars[x.ID].(type) {
-				case bool, int64, float64, string, ir.DType:
-					prog.Parameters = append(prog.Parameters, Parameter{x.ID, "constant", show(v)})
-				}
-				return true
-			})
+			}
 		}
 	}
 	if sel.built == nil {

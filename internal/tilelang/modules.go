@@ -9,48 +9,6 @@ import (
 	"lowertrace/internal/ir/script/syntax"
 )
 
-// importModule is import a.b as c.
-func (in *interp) importModule(f *frame, a syntax.Alias) {
-	if a.As != "" {
-		in.assignName(f, a.As, in.module(a.Name))
-		return
-	}
-	root, _, _ := strings.Cut(a.Name, ".")
-	in.assignName(f, root, in.module(root))
-}
-
-func (in *interp) importFrom(f *frame, s *syntax.ImportFrom) {
-	m := in.module(strings.Repeat(".", s.Level) + s.Module)
-	for _, a := range s.Names {
-		as := a.As
-		if as == "" {
-			as = a.Name
-		}
-		if a.Name == "*" {
-			if mod, ok := m.(*module); ok {
-				for _, k := range sortedKeys(mod.attrs) {
-					if !strings.HasPrefix(k, "_") {
-						in.assignName(f, k, mod.attrs[k])
-					}
-				}
-			}
-			continue
-		}
-		v, ok := in.getAttr(m, a.Name)
-		if !ok {
-			v = &unknown{what: strings.Repeat(".", s.Level) + s.Module + "." + a.Name, at: in.here()}
-		}
-		if _, isUnknown := v.(*unknown); isUnknown && f == in.globals {
-			// What another file defines can be given, as a constant of this one can.
-			if set, ok := in.sel.set[as]; ok && !in.sel.claims[as] {
-				v = in.settingValue(set)
-				in.sel.used[as] = true
-			}
-		}
-		in.assignName(f, as, v)
-	}
-}
-
 // module is a module by name; those we do not know are unknown.
 func (in *interp) module(name string) value {
 	switch name {

@@ -42,8 +42,7 @@ func showPython(t *testing.T, name, text string) string {
 	if diags.HasErrors() {
 		t.Fatal(diags.Err())
 	}
-	in := &interp{file: file, diags: diags, lang: newLang(), globals: newFrame(nil)}
-	in.allow(MaxSteps)
+	in := newInterp(file, diags)
 	var b strings.Builder
 	in.globals.vars["show"] = &builtin{name: "show", fn: func(in *interp, a *args) value {
 		for i, v := range a.pos {

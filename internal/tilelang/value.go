@@ -67,8 +67,9 @@ type function struct {
 	def      *syntax.FuncDef
 	lambda   *syntax.Lambda
 	env      *frame
-	gen      bool  // it yields
-	memo     *dict // what functools.cache keeps, nil without
+	home     *pyFile // the file it stands in
+	gen      bool    // it yields
+	memo     *dict   // what functools.cache keeps, nil without
 }
 
 // builtin is a function of ours.
@@ -131,6 +132,8 @@ type unknown struct {
 	what string   // how it was come by, in the user's words
 	why  *failure // the statement that should have set it failed; nil otherwise
 	at   ir.Span
+	// looked says which files were looked for, of what is imported.
+	looked string
 }
 
 // eqOp is a comparison of IR expressions that has not become IR yet: as a

@@ -122,9 +122,11 @@ type Manifest struct {
 	Script  string   `json:"script"`  // the script directory's name
 
 	InputName string `json:"input_name"` // as the user named it; "stdin" for standard input
-	InputHash string `json:"input_hash"` // sha256 of the input's bytes, in hex
+	InputHash string `json:"input_hash"` // sha256 of the input's bytes, in hex; with Imports, of theirs as well
 	Source    string `json:"-"`          // the input's text
 	Function  string `json:"function"`   // the kernel
+	// Imports are the other files that the input was made from, in the order they were read.
+	Imports []ImportedFile `json:"imports,omitempty"`
 
 	Target     string   `json:"target"` // what is lowered for: sm_80, …
 	Arch       string   `json:"arch"`   // what is compiled for; empty where nothing is compiled
@@ -139,6 +141,13 @@ type Manifest struct {
 
 	// Foreign names the tracer that left this run when it was not ours: "tilelang" or "reference".
 	Foreign string `json:"foreign,omitempty"`
+}
+
+// ImportedFile is a file that the input imports.
+type ImportedFile struct {
+	Name string `json:"name"` // as messages name it
+	Hash string `json:"hash"` // sha256 of its bytes, in hex
+	Text string `json:"text"`
 }
 
 // Run is one recorded lowering.

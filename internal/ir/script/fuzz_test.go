@@ -67,7 +67,7 @@ func checkTrip(t *testing.T, text string) (read bool) {
 	if again := Print(m2); again != printed {
 		t.Fatalf("printing is no fixed point: %s\n%s", firstDifference(again, printed), printed)
 	}
-	if _, lines := PrintWithOrigins(m); len(lines) != strings.Count(printed, "\n") {
+	if _, lines := PrintWithOrigins(m, ""); len(lines) != strings.Count(printed, "\n") {
 		t.Fatal("origins do not match the lines")
 	}
 	return true

@@ -15,9 +15,11 @@ func Print(m *ir.IRModule) string {
 }
 
 // PrintWithOrigins writes a module and says for each line of the text which
-// line of the source its statement came from, 0 where that is not known.
-func PrintWithOrigins(m *ir.IRModule) (text string, lines []int32) {
+// line of the source its statement came from, 0 where that is not known or is a
+// line of another file than the one named; "" is any file.
+func PrintWithOrigins(m *ir.IRModule, file string) (text string, lines []int32) {
 	p := newPrinter()
+	p.file = file
 	p.marks = make([]mark, 0, 64)
 	p.module(m)
 	i := 0
@@ -35,6 +37,14 @@ func PrintWithOrigins(m *ir.IRModule) (text string, lines []int32) {
 		start = pos + 1
 	}
 	return string(p.out), lines
+}
+
+// lineOf is the line of a place that counts as an origin.
+func (p *printer) lineOf(at ir.Span) int32 {
+	if p.file != "" && at.Src != nil && at.Src.Name != p.file {
+		return 0
+	}
+	return int32(at.Line())
 }
 
 // PrintFunc writes one function, without the comment that heads a file.
@@ -99,6 +109,7 @@ type printer struct {
 	loose  bool // declare nothing
 	hidden bool // something was printed as metadata[..]
 	marks  []mark
+	file   string // the marks are of this file alone, unless it is ""
 }
 
 // mark notes the source line of the statement whose text begins at off.
@@ -269,7 +280,7 @@ func (p *printer) line(org ir.Span) {
 	f := p.top()
 	f.start = len(p.out)
 	if p.marks != nil {
-		p.marks = append(p.marks, mark{len(p.out), int32(org.Line())})
+		p.marks = append(p.marks, mark{len(p.out), p.lineOf(org)})
 	}
 	p.indent(f.indent)
 }
@@ -484,7 +495,7 @@ func (p *printer) freeBuffer(b *ir.Buffer) string {
 		p.str(" = ")
 		p.bufferCall("Buffer", b, fi, mayDefineData)
 	})
-	p.inserts[len(p.inserts)-1].line = int32(b.Org.Line())
+	p.inserts[len(p.inserts)-1].line = p.lineOf(b.Org)
 	return name
 }
 

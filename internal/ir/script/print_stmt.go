@@ -56,7 +56,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 	}
 	p.end()
 	if p.marks != nil {
-		p.marks = append(p.marks, mark{len(p.out), int32(f.Org.Line())})
+		p.marks = append(p.marks, mark{len(p.out), p.lineOf(f.Org)})
 	}
 	p.indent(indent)
 	p.str("def ")

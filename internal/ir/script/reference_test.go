@@ -124,7 +124,7 @@ func TestOrigins(t *testing.T) {
 		if err := diags.Err(); err != nil {
 			t.Fatal(err)
 		}
-		got, lines := PrintWithOrigins(m)
+		got, lines := PrintWithOrigins(m, "")
 		if want := strings.Count(got, "\n"); len(lines) != want {
 			t.Fatalf("%s: %d origins for %d lines", name, len(lines), want)
 		}

@@ -213,6 +213,7 @@ function drawDetails() {
     row("compiled for", code(m.arch));
     row("pipeline", code(m.pipeline));
     row("options", opts(m.options));
+    row("imports", (m.imports || []).map((f) => `${code(f.name)} sha256:${esc((f.hash || "").slice(0, 12))}`).join("<br>"));
     row("pass config", opts(m.pass_config));
     row("generated files", (m.generated || []).map((g) => `${esc(g.kind)}: ${code(g.path)}`).join("<br>"));
     row("host", esc(m.host || ""));
