@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -16,17 +17,34 @@ import (
 )
 
 func main() {
-	// A run is short and makes much garbage: collecting half as often takes a
-	// seventh off the lowering of a GEMM. GOGC has the last word.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200)
-	}
+	collectLater()
 	// A reader that closes the pipe is no reason to die in the middle of a run.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal ends the process
 	os.Exit(run(ctx, os.Args[1:], driver.OSDeps()))
+}
+
+// Garbage collection suits runs that are short and make much garbage: most end
+// before their heap has firstHeap bytes, and are not collected at all. From the
+// first collection on, one comes when the heap has grown by laterPercent. GOGC
+// has the last word.
+const (
+	firstHeap    = 24 << 20
+	laterPercent = 200
+	leastHeap    = 4 << 20 // the runtime's first heap at 100 percent
+)
+
+func collectLater() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	debug.SetGCPercent(firstHeap / leastHeap * 100)
+	// The first collection finds nobody holding this. It has a pointer, for small
+	// objects without one share memory with others that live on.
+	first := new(*int)
+	runtime.AddCleanup(first, func(percent int) { debug.SetGCPercent(percent) }, laterPercent)
 }
 
 // run is the command without the process around it: it returns the exit code.
