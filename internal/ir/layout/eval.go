@@ -1,8 +1,10 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"lowertrace/internal/ir"
 )
@@ -173,9 +175,12 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 				return ev.byConst(e.Op, e.A, c.Value)
 			}
 		}
-		return ev.binary(e.A, e.B, e.Op == ir.Add, binaryFunc(e.Op))
+		if e.Op == ir.Add {
+			return ev.sum(e)
+		}
+		return ev.binary(e.A, e.B, binaryFunc(e.Op))
 	case *ir.Not:
-		return ev.binary(e.A, e.A, false, func(x, _ int64) (int64, bool) { return 1 - x, true })
+		return ev.binary(e.A, e.A, func(x, _ int64) (int64, bool) { return 1 - x, true })
 	case *ir.Select:
 		return ev.choose(e.Cond, e.True, e.False)
 	case *ir.Call:
@@ -183,7 +188,7 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 			break
 		}
 		if f := bitFuncs[e.Op.Name]; f != nil {
-			return ev.binary(e.Args[0], e.Args[1], false, f)
+			return ev.binary(e.Args[0], e.Args[1], f)
 		}
 		if e.Op.Name == "if_then_else" {
 			return ev.choose(e.Args[0], e.Args[1], e.Args[2])
@@ -237,8 +242,47 @@ type FreeVarError struct{ Var *ir.Var }
 
 func (e *FreeVarError) Error() string { return fmt.Sprintf("the variable %s", e.Var.Name) }
 
-// binary applies f, which is the sum if add says so, as most of a layout is.
-func (ev *evaluator) binary(a, b ir.Expr, add bool, f func(x, y int64) (int64, bool)) (column, error) {
+// sum adds the addends of e: those over the same dimensions first, then from
+// the smallest column to the largest, so that few of its additions are over all
+// points.
+func (ev *evaluator) sum(e ir.Expr) (column, error) {
+	var cols []column
+	var collect func(e ir.Expr) error
+	collect = func(e ir.Expr) error {
+		if b, ok := e.(*ir.Binary); ok && b.Op == ir.Add {
+			if err := collect(b.A); err != nil {
+				return err
+			}
+			return collect(b.B)
+		}
+		c, err := ev.eval(e)
+		if err != nil {
+			return err
+		}
+		for i := range cols {
+			if cols[i].mask == c.mask {
+				cols[i], err = ev.combine(cols[i], c, true, nil)
+				return err
+			}
+		}
+		cols = append(cols, c)
+		return nil
+	}
+	if err := collect(e); err != nil {
+		return column{}, err
+	}
+	slices.SortStableFunc(cols, func(a, b column) int { return cmp.Compare(len(a.data), len(b.data)) })
+	out := cols[0]
+	for _, c := range cols[1:] {
+		var err error
+		if out, err = ev.combine(out, c, true, nil); err != nil {
+			return column{}, err
+		}
+	}
+	return out, nil
+}
+
+func (ev *evaluator) binary(a, b ir.Expr, f func(x, y int64) (int64, bool)) (column, error) {
 	if f == nil {
 		return column{}, fmt.Errorf("an operator without integer meaning")
 	}
@@ -250,10 +294,10 @@ func (ev *evaluator) binary(a, b ir.Expr, add bool, f func(x, y int64) (int64, b
 	if err != nil {
 		return cb, err
 	}
-	return ev.combine(ca, cb, add, f)
+	return ev.combine(ca, cb, false, f)
 }
 
-// combine is binary of columns, which must not be used any more.
+// combine applies f, or adds, to columns that are not used any more.
 func (ev *evaluator) combine(ca, cb column, add bool, f func(x, y int64) (int64, bool)) (column, error) {
 	out := column{mask: ca.mask | cb.mask}
 	switch out.mask {
