@@ -158,8 +158,15 @@ func langMath(def definer) {
 		return in.cast(t, e)
 	}
 	def("cast(value, dtype, round=\"\", sat=True, rbits=None)", func(in *interp, a *args) value {
-		if in.stringArg(a, 2) != "" || !in.boolArg(a, 3) || !isNone(a.v[4]) {
-			panic(in.errorf("T.cast with a rounding mode is not supported"))
+		in.castRounding(a)
+		if !in.boolArg(a, 3) {
+			// A cast with a hint is a node, also where it changes nothing. TileLang's CUDA
+			// generator makes the same of it as of one without.
+			t, e := in.dtypeOf(a.v[1], a.at[1]), in.exprArg(a, 0)
+			if t.Lanes == 1 {
+				t = t.WithLanes(int(e.DType().Lanes))
+			}
+			return &ir.Cast{Type: t, Value: e}
 		}
 		return cast(in, a, 0, 1)
 	})
@@ -426,4 +433,27 @@ func (in *interp) limitOf(t ir.DType, largest bool) ir.Expr {
 		panic(in.errorf("the limits of %s are not known", t).is("TypeError"))
 	}
 	return ir.FloatConst(t, sign*v)
+}
+
+// castRounding refuses the rounding modes of T.cast: on CUDA TileLang lowers
+// stochastic rounding alone, by instructions that begin with sm_100a.
+func (in *interp) castRounding(a *args) {
+	mode, at := in.stringArg(a, 2), a.at[2]
+	switch mode {
+	case "":
+		if !isNone(a.v[4]) {
+			panic(in.errorAt(a.at[4], "T.cast takes rbits for round=\"rs\" alone").is("ValueError"))
+		}
+	case "rs":
+		if isNone(a.v[4]) {
+			panic(in.errorAt(at, "T.cast with round=\"rs\" needs rbits, the random bits").is("ValueError"))
+		}
+		panic(in.errorAt(at, "stochastic rounding needs instructions of sm_100a, which is no target here"))
+	case "rn", "rz", "rp", "rm":
+		panic(in.errorAt(at, "T.cast with round=%s has no lowering for CUDA, in TileLang 0.1.15 either", pyQuote(mode)).
+			hint("without round a value is rounded to the nearest, to an integer toward zero; T.floor, T.ceil and T.trunc round before a cast"))
+	default:
+		f := in.errorAt(at, "there is no rounding mode %s", pyQuote(mode)).is("ValueError")
+		panic(f.hint("the modes of T.cast are rn, rz, rp, rm and rs"))
+	}
 }

@@ -62,7 +62,7 @@ func (b *builder) call(c *syntax.Call) ir.Expr {
 	}
 	name := a.Name
 	if f := special[name]; f != nil {
-		if len(c.Keywords) > 0 && name != "Let" {
+		if len(c.Keywords) > 0 && name != "Let" && name != "Cast" {
 			b.errorf(&c.Keywords[0], "%s.%s has no keyword arguments", b.prefix, name)
 			return nil
 		}
@@ -317,7 +317,23 @@ func (b *builder) wantArgs(c *syntax.Call, n int, what string) bool {
 	return false
 }
 
+// castCall is T.Cast(type, value). Of the hints that TileLang's T.cast leaves in
+// annotations, "sat" changes nothing on the targets there are and is dropped.
 func (b *builder) castCall(c *syntax.Call) ir.Expr {
+	for i := range c.Keywords {
+		k := &c.Keywords[i]
+		hints, ok := k.Value.(*syntax.Dict)
+		if k.Name != "annotations" || !ok {
+			b.unknownKeyword(k, []string{"annotations"})
+			return nil
+		}
+		for _, key := range hints.Keys {
+			if s, ok := key.(*syntax.Str); !ok || s.Value != "sat" {
+				b.errorf(key, "a conversion with a rounding mode has no lowering for the targets there are")
+				return nil
+			}
+		}
+	}
 	if !b.wantArgs(c, 2, "a type and a value") {
 		return nil
 	}
