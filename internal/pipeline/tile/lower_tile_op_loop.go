@@ -149,6 +149,9 @@ type share struct {
 	v    int64 // lanes: iterations of one vector
 	ext  []int64
 	vars []ir.Expr // thread relative to part.Min, group, lane
+	// threads is how many of ext[0] have iterations.
+	threads int64
+	copies  []int64 // which copy of the iteration it is, as inv; nil before it was asked
 }
 
 // partition makes the loops of one thread from a nest: over its groups, each
@@ -161,7 +164,7 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 	if err != nil {
 		return nil, err
 	}
-	sh := &share{n: n, part: part, inv: inv}
+	sh := &share{n: n, part: part, inv: inv, threads: part.ThreadExtent()}
 	sh.v = lw.lanes(sh, e)
 	var st *staged
 	if sh.v == 1 && group == nil {
@@ -187,13 +190,22 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 	}
 	sh.ext = []int64{part.Extent, groups, sh.v}
 
-	idx, guard, err := sh.indices()
-	if err != nil {
-		return nil, err
+	idx, guard, ok := sh.indices()
+	if !ok {
+		var own ir.Expr
+		if own, ok = sh.choose(); ok {
+			idx, guard, ok = sh.indices()
+			guard = and(own, guard)
+		}
 	}
-	if c := sh.replica(); c != nil {
-		guard = and(guard, c)
+	if !ok {
+		return lw.search(n, part, e, group)
 	}
+	c, ok := sh.replica()
+	if !ok {
+		return lw.search(n, part, e, group)
+	}
+	guard = and(guard, c)
 	var body ir.Stmt
 	if st != nil {
 		body, err = st.lower(lw, sh, idx, lv, e)
@@ -211,8 +223,8 @@ func (lw *lowerer) partition(n *nest, part *layout.Frag, e env, group groupFunc)
 	if lw.err != nil {
 		return nil, lw.err
 	}
-	if err != nil {
-		return nil, err
+	if err != nil { // there is no expression for the copy of an iteration
+		return lw.search(n, part, e, group)
 	}
 	if guard != nil {
 		body = &ir.IfThenElse{Cond: guard, Then: body, Org: n.root.Org}
@@ -298,8 +310,9 @@ func (lw *lowerer) lanesFit(sh *share, v int64) bool {
 }
 
 // indices are the nest's variables as expressions of thread, group and lane,
-// and the condition under which there is such an iteration (nil: always).
-func (sh *share) indices() ([]ir.Expr, ir.Expr, error) {
+// and the condition under which there is such an iteration (nil: always); false
+// when they follow no affine pattern.
+func (sh *share) indices() ([]ir.Expr, ir.Expr, bool) {
 	shape := sh.n.ext
 	holes := slices.Contains(sh.inv, layout.Hole)
 	// Each dimension alone gives the simplest expressions.
@@ -315,25 +328,25 @@ func (sh *share) indices() ([]ir.Expr, ir.Expr, error) {
 	}
 	if ok {
 		if !holes {
-			return idx, nil, nil
+			return idx, nil, true
 		}
 		if c, ok := sh.guard(idx, tables, shape); ok {
-			return idx, c, nil
+			return idx, c, true
 		}
 	}
 	linear, ok := layout.Fit(sh.inv, sh.vars, sh.ext)
 	if !ok {
-		return nil, nil, fmt.Errorf("the iterations of a thread follow no affine pattern")
+		return nil, nil, false
 	}
 	idx = layout.Unflatten(linear, shape)
 	if !holes {
-		return idx, nil, nil
+		return idx, nil, true
 	}
 	c, ok := sh.guard([]ir.Expr{linear}, [][]int64{sh.inv}, []int64{sh.n.points()})
 	if !ok {
-		return nil, nil, fmt.Errorf("the iterations of a thread follow no affine pattern")
+		return nil, nil, false
 	}
-	return idx, c, nil
+	return idx, c, true
 }
 
 // coordinates are the indices along one dimension of elements numbered in
@@ -358,7 +371,6 @@ func coordinates(at []int64, stride, size int64) []int64 {
 // exist from those that do not: the upper bounds of the indices, after the
 // bound of the thread, if the partition uses fewer.
 func (sh *share) guard(idx []ir.Expr, tables [][]int64, shape []int64) (ir.Expr, bool) {
-	used := sh.part.ThreadExtent()
 	// Recompute the indices where the tables have holes.
 	vars := []*ir.Var{layout.Var(0), layout.Var(1), layout.Var(2)}
 	as := make([]ir.Expr, 3)
@@ -367,7 +379,7 @@ func (sh *share) guard(idx []ir.Expr, tables [][]int64, shape []int64) (ir.Expr,
 	}
 	good := make([]bool, len(sh.inv))
 	for i := range good {
-		good[i] = int64(i)/(sh.ext[1]*sh.ext[2]) < used
+		good[i] = int64(i)/(sh.ext[1]*sh.ext[2]) < sh.threads
 	}
 	var cond ir.Expr
 	for d := range idx {
@@ -401,46 +413,57 @@ func (sh *share) guard(idx []ir.Expr, tables [][]int64, shape []int64) (ir.Expr,
 }
 
 // replica is the condition that a thread has the first copy of an iteration
-// that stores, where that differs between its iterations; nil otherwise.
-func (sh *share) replica() ir.Expr {
+// that stores, where that differs between its iterations; nil otherwise. It is
+// false when the copies follow no affine pattern.
+func (sh *share) replica() (ir.Expr, bool) {
 	if sh.part.Rep == 1 || !sh.n.storesShared || sh.n.storesFrag || replicaGuard(sh.n, sh.part) != nil {
-		return nil
+		return nil, true
 	}
-	e, ok := layout.Fit(sh.part.Copy(), sh.vars, sh.ext)
+	e, ok := layout.Fit(sh.copy(), sh.vars, sh.ext)
 	if !ok {
-		return nil
+		return nil, false
 	}
-	return ir.NewBinary(ir.EQ, e, i32(0))
+	return ir.NewBinary(ir.EQ, e, i32(0)), true
 }
 
 // onceEach lets statements marked to run once for each iteration run in the
 // thread with the first copy only.
 func (sh *share) onceEach(body ir.Stmt) (ir.Stmt, error) {
 	var first ir.Expr
-	failed := false
+	if sh.part.Rep > 1 && marksOnce(body) {
+		e, ok := layout.Fit(sh.copy(), sh.vars, sh.ext)
+		if !ok {
+			return nil, fmt.Errorf("the copies of an iteration follow no affine pattern")
+		}
+		first = ir.NewBinary(ir.EQ, e, i32(0))
+	}
+	return sh.onceEachIf(body, first), nil
+}
+
+// onceEachIf is onceEach with the condition that a thread has the first copy.
+func (sh *share) onceEachIf(body ir.Stmt, first ir.Expr) ir.Stmt {
 	r := ir.Rewriter{PostStmt: func(s ir.Stmt) ir.Stmt {
 		a, ok := s.(*ir.AttrStmt)
-		if !ok || a.Key != keyMultiplicity {
+		switch {
+		case !ok || a.Key != keyMultiplicity:
 			return s
-		}
-		if sh.part.Rep == 1 {
+		case sh.part.Rep == 1:
 			return a.Body
-		}
-		if first == nil {
-			e, ok := layout.Fit(sh.part.Copy(), sh.vars, sh.ext)
-			if !ok {
-				failed = true
-				return s
-			}
-			first = ir.NewBinary(ir.EQ, e, i32(0))
 		}
 		return &ir.IfThenElse{Cond: first, Then: a.Body, Org: a.Org}
 	}}
-	out := r.Stmt(body)
-	if failed {
-		return nil, fmt.Errorf("the copies of an iteration follow no affine pattern")
-	}
-	return out, nil
+	return r.Stmt(body)
+}
+
+// marksOnce reports a statement marked to run once for each iteration.
+func marksOnce(s ir.Stmt) bool {
+	found := false
+	ir.Walk(s, func(s ir.Stmt) bool {
+		a, ok := s.(*ir.AttrStmt)
+		found = found || ok && a.Key == keyMultiplicity
+		return !found
+	})
+	return found
 }
 
 // body is the nest's body with its variables replaced and all layouts applied.

@@ -1,0 +1,109 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lowertrace/internal/ir/interp"
+	"lowertrace/internal/ir/script"
+	"lowertrace/internal/pipeline"
+)
+
+// The seeds above the first are those of kernels that once were refused or
+// lowered wrongly.
+var randomSeeds = flag.String("seeds", "0-19,1310,50730,50951,51050,51480", "seeds of the kernels TestRandomKernels lowers: numbers and ranges A-B, separated by commas")
+
+// seeds reads a list of numbers and ranges.
+func seeds(list string) ([]uint64, error) {
+	var out []uint64
+	for _, w := range strings.Split(list, ",") {
+		first, last, isRange := strings.Cut(w, "-")
+		a, err := strconv.ParseUint(first, 10, 64)
+		b := a
+		if err == nil && isRange {
+			b, err = strconv.ParseUint(last, 10, 64)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for ; a <= b; a++ {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+// TestRandomKernels lowers random kernels, of tile operators and of single
+// threads, for sm_80: every state that can be run as a whole must leave the
+// arrays that the kernel as written does, and have no findings.
+//
+//	go test ./internal/pipeline/cuda -run RandomKernels -seeds 1000-3999
+func TestRandomKernels(t *testing.T) {
+	p, err := pipeline.Lookup("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := seeds(*randomSeeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, seed := range list {
+		for _, tile := range []bool{false, true} {
+			n, err := lowerRandom(t, p, seed, tile)
+			if err != nil {
+				t.Errorf("seed %d, tile %v: %v", seed, tile, err)
+			}
+			ran += n
+		}
+	}
+	if ran < len(list) {
+		t.Errorf("%d states of %d kernels were run", ran, 2*len(list))
+	}
+	t.Logf("%d kernels, %d states", 2*len(list), ran)
+}
+
+func lowerRandom(t *testing.T, p pipeline.Pipeline, seed uint64, tile bool) (ran int, err error) {
+	m, err := script.ParseString("random.tir", interp.RandomKernel(seed, tile))
+	if err != nil {
+		return 0, err
+	}
+	args, err := interp.Inputs(m, interp.InputOptions{Seed: seed})
+	if err != nil {
+		return 0, err
+	}
+	want, err := interp.Run(context.Background(), m, args, interp.Options{})
+	if err != nil {
+		return 0, err
+	}
+	c := newContext(t, "sm_80")
+	keep := &stateKeeper{ctx: c}
+	c.Instruments = []pipeline.Instrument{keep}
+	if _, err := p.Run(c, m); err != nil {
+		return 0, err
+	}
+	for _, s := range keep.states {
+		got, err := interp.Run(context.Background(), s.mod, args, interp.Options{Findings: true, Workers: 1, Sync: s.sync})
+		var not *interp.NotRunnable
+		switch {
+		case errors.As(err, &not):
+			continue
+		case err != nil:
+			return ran, fmt.Errorf("after %s: %w", s.label, err)
+		case len(got.Findings) > 0:
+			return ran, fmt.Errorf("after %s: %v", s.label, got.Findings[0])
+		}
+		ran++
+		for _, d := range interp.Compare(want.Outputs, got.Outputs, interp.CompareOptions{Types: want.Types}) {
+			if d.Verdict == interp.Wrong && d.Note == "" {
+				return ran, fmt.Errorf("after %s: %v", s.label, d)
+			}
+		}
+	}
+	return ran, nil
+}
