@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/pipeline"
@@ -76,17 +77,49 @@ func mergeShared(c *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 type piece struct {
 	alloc              *ir.AllocBuffer
 	loop               *ir.For // the innermost loop it is allocated in, or nil
+	home               *ir.For // loop, if nothing is left of it at the end of an iteration
 	size, align, start int64
 	life               lifetime.Interval
 }
 
+// outlasts reports an operator that goes on using its operands' memory after the
+// statement it stands in, until a wait that does not name them.
+func outlasts(c *ir.Call) bool {
+	if c.Op == nil {
+		return false
+	}
+	for _, part := range []string{"tma_", "bulk", "wgmma", "tcgen05"} {
+		if strings.Contains(c.Op.Name, part) {
+			return true
+		}
+	}
+	return false
+}
+
 // pieces are the dynamic shared buffers allocated in a statement, in order.
 func pieces(body ir.Stmt, alignMap *ir.Dict) (list []*piece, err error) {
+	outlasting := map[*ir.Var]bool{}
+	mark := func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.BufferLoad:
+			outlasting[e.Buffer.Data] = true
+		case *ir.Var:
+			outlasting[e] = true
+		}
+		return true
+	}
 	var visit func(s ir.Stmt, loop *ir.For)
 	visit = func(s ir.Stmt, loop *ir.For) {
 		switch s := s.(type) {
 		case *ir.For:
 			loop = s
+		case *ir.Evaluate:
+			ir.WalkExpr(s.Value, func(e ir.Expr) bool {
+				if c, ok := e.(*ir.Call); ok && outlasts(c) {
+					ir.WalkExpr(c, mark)
+				}
+				return true
+			})
 		case *ir.AllocBuffer:
 			if s.Buffer.Scope() != "shared.dyn" || err != nil {
 				return
@@ -96,7 +129,7 @@ func pieces(body ir.Stmt, alignMap *ir.Dict) (list []*piece, err error) {
 				err = pipeline.Errorf(s.Org, "shared buffer %s has no constant size", s.Buffer.Name)
 				return
 			}
-			p := &piece{alloc: s, loop: loop, size: n * int64(s.Buffer.Type.Bytes()), align: max(sharedAlign, int64(s.Buffer.Align))}
+			p := &piece{alloc: s, loop: loop, home: loop, size: n * int64(s.Buffer.Type.Bytes()), align: max(sharedAlign, int64(s.Buffer.Align))}
 			if v, ok := alignmentOf(alignMap, s.Buffer); ok {
 				p.align = max(p.align, v)
 			}
@@ -106,6 +139,11 @@ func pieces(body ir.Stmt, alignMap *ir.Dict) (list []*piece, err error) {
 	}
 	if body != nil {
 		visit(body, nil)
+	}
+	for _, p := range list {
+		if outlasting[p.alloc.Buffer.Data] { // may be in use at the end of an iteration
+			p.home = nil
+		}
 	}
 	return list, err
 }
@@ -117,7 +155,7 @@ func mergeLaunch(c *pipeline.Context, launch *ir.AttrStmt, alignMap *ir.Dict) (i
 	}
 	homes := map[*ir.Var]*ir.For{}
 	for _, p := range list {
-		homes[p.alloc.Buffer.Data] = p.loop
+		homes[p.alloc.Buffer.Data] = p.home
 	}
 	if len(list) == 1 {
 		if list[0].loop == nil {
