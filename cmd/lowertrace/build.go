@@ -19,13 +19,10 @@ nothing but the CUDA driver. No GPU is needed to build. Where FILE has several
 functions, or --func a,b names them, each has a folder DIR/FUNCTION.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.load(cmd); err != nil {
+			if err := s.lowering(cmd, d, &o.RunOptions); err != nil {
 				return err
 			}
 			o.Files = args
-			o.TraceDir = s.str("trace-dir")
-			o.Target, o.TargetFromFlag, o.Arch = s.str("target"), s.fromFlag("target"), s.str("arch")
-			o.Pipeline, o.PassConfig = s.str("pipeline"), s.list("pass-config")
 			return run(cmd.Context(), d, o)
 		},
 	}
@@ -35,7 +32,8 @@ functions, or --func a,b names them, each has a folder DIR/FUNCTION.`,
 	must(cmd.MarkFlagRequired("output"))
 	s.addFlags(f, "target", "arch", "pipeline", "pass-config")
 	addSourceFlags(f, &o.SourceOptions)
-	f.StringVar(&o.NVRTC, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
-	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
+	addNVRTCFlag(f, &o.NVRTC)
+	addPassFlags(f, &o.RunOptions, "skip")
+	s.completeFlags(cmd)
 	return cmd
 }

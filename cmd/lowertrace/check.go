@@ -26,20 +26,11 @@ Exit 0: no pass changed the result; 1: one did; 2: bad usage or input.`,
   lowertrace check softmax@2
   lowertrace check kernel.tir --set n=1000 --input idx=uniform_int:0..99`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := s.load(cmd); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.lowering(cmd, d, &o.RunOptions); err != nil {
 				return err
 			}
 			o.Files = args
-			o.TraceDir, o.Host = s.str("trace-dir"), s.bool("host")
-			o.Target, o.TargetFromFlag = s.str("target"), s.fromFlag("target")
-			o.Pipeline, o.PassConfig = s.str("pipeline"), s.list("pass-config")
-			if o.Context, err = s.int("context"); err != nil {
-				return err
-			}
-			if err := d.SetColor(s.str("color")); err != nil {
-				return err
-			}
 			return run(cmd.Context(), d, o)
 		},
 	}
@@ -56,8 +47,7 @@ Exit 0: no pass changed the result; 1: one did; 2: bad usage or input.`,
 	f.BoolVar(&o.All, "all", false, "go on behind the first bad pass")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON document")
 	s.addFlags(f, "target", "pipeline", "pass-config", "trace-dir", "context", "host")
-	f.StringVar(&o.StartAt, "start-at", "", "first pass to run; FILE is the IR as it stands before it")
-	f.StringVar(&o.StopAfter, "stop-after", "", "last pass to run")
-	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
+	addPassFlags(f, &o.RunOptions, "start-at", "stop-after", "skip")
+	s.completeFlags(cmd)
 	return cmd
 }

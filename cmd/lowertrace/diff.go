@@ -31,19 +31,12 @@ Exit 0: no difference; 1: they differ; 2: bad usage or input.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := s.load(cmd); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.viewing(cmd, d); err != nil {
 				return err
 			}
 			o.Runs = args
-			o.TraceDir = s.str("trace-dir")
-			o.Host = s.bool("host")
-			if o.Context, err = s.int("context"); err != nil {
-				return err
-			}
-			if err := d.SetColor(s.str("color")); err != nil {
-				return err
-			}
+			o.TraceDir, o.Context, o.Host = s.str("trace-dir"), s.int("context"), s.bool("host")
 			return run(d, o)
 		},
 	}
@@ -61,6 +54,6 @@ Exit 0: no difference; 1: they differ; 2: bad usage or input.`,
 	f.StringVar(&o.HTML, "html", "", "also write a side-by-side report to a file")
 	f.BoolVar(&o.Resources, "resources", false, "compile both runs' code with NVRTC and compare registers, spills and shared memory")
 	f.BoolVar(&o.PTX, "ptx", false, "as --resources, and show how the PTX differs")
-	f.StringVar(&o.NVRTC, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
+	addNVRTCFlag(f, &o.NVRTC)
 	return cmd
 }

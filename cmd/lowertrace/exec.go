@@ -32,26 +32,26 @@ func newExecCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.D
   lowertrace exec kernel.tir --inputs data --expect data --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := loadExec(cmd, s, d, &o); err != nil {
+			if err := s.lowering(cmd, d, &o.RunOptions); err != nil {
 				return err
 			}
-			o.Files = args
+			o.Files, o.RunsGiven = args, s.fromFlag("runs")
 			return run(cmd.Context(), d, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	addExecFlags(cmd, s, f, &o)
+	addExecFlags(s, f, &o)
+	s.completeFlags(cmd)
 	f.BoolVar(&o.Bisect, "bisect", false, "find the optional pass whose result is wrong on the GPU alone")
 	f.BoolVar(&o.JSON, "json", false, "print what was found as one JSON document on standard output")
 	return cmd
 }
 
 // addExecFlags defines the flags that exec and watch share.
-func addExecFlags(cmd *cobra.Command, s *settings, f *pflag.FlagSet, o *driver.ExecOptions) {
+func addExecFlags(s *settings, f *pflag.FlagSet, o *driver.ExecOptions) {
 	s.addFlags(f, "mode", "target", "arch", "pipeline", "pass-config", "trace-dir", "codegen-output", "verify-each")
-	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
-	f.StringVar(&o.StartAt, "start-at", "", "first pass to run; FILE is the IR as it stands before it")
+	addPassFlags(f, &o.RunOptions, "skip", "start-at")
 	addSourceFlags(f, &o.SourceOptions)
 	f.StringVar(&o.Inputs, "inputs", "", "folder of input arrays, NAME.npy or NAME.in.npy; others are drawn")
 	f.StringArrayVar(&o.InputSpec, "input", nil, "NAME=HOW an input is drawn: normal, zeros, uniform:LO..HI, uniform_int:LO..HI, const:X, bernoulli:P; may repeat")
@@ -62,28 +62,5 @@ func addExecFlags(cmd *cobra.Command, s *settings, f *pflag.FlagSet, o *driver.E
 	f.IntVar(&o.Device, "device", 0, "GPU to run on, counted from 0")
 	f.IntVar(&o.Runs, "runs", driver.DefaultExecRuns, "timed runs; 0: none")
 	f.DurationVar(&o.Timeout, "timeout", driver.DefaultExecTimeout, "how long to wait for the GPU")
-	f.StringVar(&o.NVRTC, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
-	must(cmd.RegisterFlagCompletionFunc("skip", completePasses(s)))
-	must(cmd.RegisterFlagCompletionFunc("start-at", completePasses(s)))
-	must(cmd.RegisterFlagCompletionFunc("target", fixedCompletion(driver.TargetNames()...)))
-	must(cmd.RegisterFlagCompletionFunc("arch", fixedCompletion(driver.TargetNames()...)))
-}
-
-// loadExec takes settings and flags of exec and watch.
-func loadExec(cmd *cobra.Command, s *settings, d *driver.Deps, o *driver.ExecOptions) (err error) {
-	if err := s.load(cmd); err != nil {
-		return err
-	}
-	if o.Mode, err = s.mode(); err != nil {
-		return err
-	}
-	o.TraceDir = s.str("trace-dir")
-	o.Target, o.TargetFromFlag = s.str("target"), s.fromFlag("target")
-	o.Arch = s.str("arch")
-	o.Pipeline = s.str("pipeline")
-	o.PassConfig = s.list("pass-config")
-	o.CodegenOutput = s.str("codegen-output")
-	o.VerifyEach = s.bool("verify-each")
-	o.RunsGiven = s.fromFlag("runs")
-	return d.SetColor(s.str("color"))
+	addNVRTCFlag(f, &o.NVRTC)
 }

@@ -15,10 +15,7 @@ func newFmtCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.FmtOpt
 are not canonical and how they differ (exit 1); --write rewrites them. Files
 whose comments would be lost are refused by both.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.load(cmd); err != nil {
-				return err
-			}
-			if err := d.SetColor(s.str("color")); err != nil {
+			if err := s.viewing(cmd, d); err != nil {
 				return err
 			}
 			o.Files = args

@@ -65,8 +65,12 @@ func exitCode(err error, stderr io.Writer) int {
 		return driver.ExitOK
 	}
 	var ex *driver.ExitError
-	if !errors.As(err, &ex) {
-		// What cobra itself reports is bad usage.
+	var cause syscall.Errno
+	switch {
+	case errors.As(err, &ex):
+	case errors.As(err, &cause): // what a command prints could not be written
+		ex = &driver.ExitError{Code: driver.ExitFailed, Err: fmt.Errorf("standard output: %w", err)}
+	default: // what cobra itself reports is bad usage
 		ex = &driver.ExitError{Code: driver.ExitUsage, Err: err}
 	}
 	if ex.Err != nil {

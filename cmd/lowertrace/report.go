@@ -13,7 +13,7 @@ func newReportCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.Rep
 		Short: "Write a run's HTML report anew",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.load(cmd); err != nil {
+			if err := s.viewing(cmd, d); err != nil {
 				return err
 			}
 			o.Run, o.TraceDir = args[0], s.str("trace-dir")

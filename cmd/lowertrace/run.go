@@ -37,28 +37,11 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
   lowertrace run kernel.tir --stop-after LayoutInference
   lowertrace run a.tir b.tir --target sm_80,sm_90a
   lowertrace run --from softmax --start-at VectorizeLoop`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := s.load(cmd); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.lowering(cmd, d, &o); err != nil {
 				return err
 			}
 			o.Files = args
-			if o.Mode, err = s.mode(); err != nil {
-				return err
-			}
-			if o.Context, err = s.int("context"); err != nil {
-				return err
-			}
-			o.TraceDir = s.str("trace-dir")
-			o.Target, o.TargetFromFlag = s.str("target"), s.fromFlag("target")
-			o.Arch = s.str("arch")
-			o.Pipeline, o.PipelineFromFlag = s.str("pipeline"), s.fromFlag("pipeline")
-			o.PassConfig = s.list("pass-config")
-			o.CodegenOutput = s.str("codegen-output")
-			o.Host = s.bool("host")
-			o.VerifyEach = s.bool("verify-each")
-			if err := d.SetColor(s.str("color")); err != nil {
-				return err
-			}
 			return run(cmd.Context(), d, o)
 		},
 	}
@@ -67,20 +50,10 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 	s.addFlags(f, "mode", "target", "arch", "pipeline", "pass-config", "trace-dir", "codegen-output", "context", "host", "verify-each")
 	f.StringVar(&o.From, "from", "", "go on from the IR that a run recorded before --start-at, and compare")
 	addSourceFlags(f, &o.SourceOptions)
-	f.StringVar(&o.StartAt, "start-at", "", "first pass to run; FILE is the IR as it stands before it")
-	f.StringVar(&o.StopAfter, "stop-after", "", "last pass to run")
-	f.StringArrayVar(&o.Skip, "skip", nil, "leave out a pass; may repeat")
-	f.StringSliceVar(&o.Only, "only", nil, "run these passes alone, comma separated")
+	addPassFlags(f, &o, "start-at", "stop-after", "skip", "only")
 	f.BoolVar(&o.Stats, "stats", false, "compile with NVRTC and tell registers, spills and shared memory of each kernel")
 	f.BoolVar(&o.JSON, "json", false, "print the run as one JSON document on standard output")
-	for _, flag := range []string{"start-at", "stop-after", "skip", "only"} {
-		must(cmd.RegisterFlagCompletionFunc(flag, completePasses(s)))
-	}
-	must(cmd.RegisterFlagCompletionFunc("target", fixedCompletion(driver.TargetNames()...)))
-	must(cmd.RegisterFlagCompletionFunc("arch", fixedCompletion(driver.TargetNames()...)))
-	must(cmd.RegisterFlagCompletionFunc("mode", fixedCompletion("off", "terminal", "html", "both")))
-	must(cmd.RegisterFlagCompletionFunc("pipeline", fixedCompletion(driver.PipelineNames()...)))
-	must(cmd.RegisterFlagCompletionFunc("pass-config", fixedCompletion(driver.PassConfigKeys()...)))
+	s.completeFlags(cmd)
 	return cmd
 }
 

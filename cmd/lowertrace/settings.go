@@ -2,9 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,7 +96,7 @@ func (s *settings) load(cmd *cobra.Command) error {
 	path := s.configFile
 	if path == "" {
 		if _, err := os.Stat(configName); errors.Is(err, os.ErrNotExist) {
-			return nil
+			return s.check()
 		}
 		path = configName
 	}
@@ -108,6 +108,25 @@ func (s *settings) load(cmd *cobra.Command) error {
 	for _, k := range s.v.AllKeys() {
 		if !slices.ContainsFunc(settingTable, func(st setting) bool { return st.key == k }) && s.v.InConfig(k) {
 			return driver.Usagef("settings file %s: unknown key %q%s", path, k, driver.DidYouMean(k, settingKeys()))
+		}
+	}
+	return s.check()
+}
+
+// check refuses numbers and truth values that are none. Those of flags were
+// checked when they were parsed.
+func (s *settings) check() error {
+	for _, st := range settingTable {
+		raw := strings.TrimSpace(s.v.GetString(st.key))
+		switch st.def.(type) {
+		case int:
+			if _, err := strconv.Atoi(raw); err != nil {
+				return driver.Usagef("%s (%s): expected an integer, got %q", st.key, s.origin(st.key), raw)
+			}
+		case bool:
+			if _, err := strconv.ParseBool(raw); err != nil {
+				return driver.Usagef("%s (%s): expected true or false, got %q", st.key, s.origin(st.key), raw)
+			}
 		}
 	}
 	return nil
@@ -158,15 +177,12 @@ func (s *settings) bool(key string) bool {
 	return s.v.GetBool(key)
 }
 
-func (s *settings) int(key string) (int, error) {
+func (s *settings) int(key string) int {
 	if s.fromFlag(key) {
-		return s.flags.GetInt(key)
+		v, _ := s.flags.GetInt(key)
+		return v
 	}
-	n := s.v.GetInt(key)
-	if raw := strings.TrimSpace(s.v.GetString(key)); fmt.Sprint(n) != raw {
-		return 0, driver.Usagef("%s (%s): expected an integer, got %q", key, s.origin(key), raw)
-	}
-	return n, nil
+	return s.v.GetInt(key)
 }
 
 func (s *settings) list(key string) []string {
@@ -185,6 +201,94 @@ func (s *settings) mode() (driver.Mode, error) {
 		return m, driver.Usagef("%s: %v", s.origin("mode"), err)
 	}
 	return m, nil
+}
+
+// lowering loads the settings of a command that lowers a kernel, as far as it
+// has flags for them.
+func (s *settings) lowering(cmd *cobra.Command, d *driver.Deps, o *driver.RunOptions) (err error) {
+	if err := s.load(cmd); err != nil {
+		return err
+	}
+	for _, st := range settingTable {
+		if s.flags.Lookup(st.key) == nil {
+			continue
+		}
+		switch st.key {
+		case "mode":
+			o.Mode, err = s.mode()
+		case "trace-dir":
+			o.TraceDir = s.str(st.key)
+		case "target":
+			o.Target, o.TargetFromFlag = s.str(st.key), s.fromFlag(st.key)
+		case "arch":
+			o.Arch = s.str(st.key)
+		case "pipeline":
+			o.Pipeline, o.PipelineFromFlag = s.str(st.key), s.fromFlag(st.key)
+		case "pass-config":
+			o.PassConfig = s.list(st.key)
+		case "codegen-output":
+			o.CodegenOutput = s.str(st.key)
+		case "context":
+			o.Context = s.int(st.key)
+		case "host":
+			o.Host = s.bool(st.key)
+		case "verify-each":
+			o.VerifyEach = s.bool(st.key)
+		case "color":
+			err = d.SetColor(s.str(st.key))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// viewing loads the settings of a command that shows runs.
+func (s *settings) viewing(cmd *cobra.Command, d *driver.Deps) error {
+	if err := s.load(cmd); err != nil {
+		return err
+	}
+	return d.SetColor(s.str("color"))
+}
+
+// addPassFlags defines the flags that choose passes.
+func addPassFlags(f *pflag.FlagSet, o *driver.RunOptions, names ...string) {
+	for _, name := range names {
+		switch name {
+		case "start-at":
+			f.StringVar(&o.StartAt, name, "", "first pass to run; FILE is the IR as it stands before it")
+		case "stop-after":
+			f.StringVar(&o.StopAfter, name, "", "last pass to run")
+		case "skip":
+			f.StringArrayVar(&o.Skip, name, nil, "leave out a pass; may repeat")
+		case "only":
+			f.StringSliceVar(&o.Only, name, nil, "run these passes alone, comma separated")
+		}
+	}
+}
+
+// addNVRTCFlag defines the flag that says where the compiler is.
+func addNVRTCFlag(f *pflag.FlagSet, path *string) {
+	f.StringVar(path, "nvrtc", "", "libnvrtc, or the folder of a toolkit or wheel that holds it")
+}
+
+// completeFlags offers the values of the flags that a command has.
+func (s *settings) completeFlags(cmd *cobra.Command) {
+	fixed := map[string][]string{
+		"mode": driver.ModeNames(), "target": driver.TargetNames(), "arch": driver.TargetNames(),
+		"pipeline": driver.PipelineNames(), "pass-config": driver.PassConfigKeys(),
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch f.Name {
+		case "start-at", "stop-after", "skip", "only":
+			must(cmd.RegisterFlagCompletionFunc(f.Name, completePasses(s)))
+		default:
+			if words, ok := fixed[f.Name]; ok {
+				must(cmd.RegisterFlagCompletionFunc(f.Name, fixedCompletion(words...)))
+			}
+		}
+	})
 }
 
 // addSourceFlags defines the flags that say how a kernel's file is read.

@@ -23,21 +23,15 @@ output goes through $PAGER (less, unless set; "cat" for none).`,
   lowertrace show softmax --var a_s
   lowertrace show softmax@2 22 --before > x.tir`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := s.load(cmd); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.viewing(cmd, d); err != nil {
 				return err
 			}
 			o.Run = args[0]
 			if len(args) > 1 {
 				o.Pass = args[1]
 			}
-			o.TraceDir, o.Host = s.str("trace-dir"), s.bool("host")
-			if o.Context, err = s.int("context"); err != nil {
-				return err
-			}
-			if err := d.SetColor(s.str("color")); err != nil {
-				return err
-			}
+			o.TraceDir, o.Context, o.Host = s.str("trace-dir"), s.int("context"), s.bool("host")
 			return run(d, o)
 		},
 	}
@@ -63,7 +57,7 @@ func newListCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.ListO
 		Short: "List runs below a trace directory or a script directory",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.load(cmd); err != nil {
+			if err := s.viewing(cmd, d); err != nil {
 				return err
 			}
 			o.Dir = s.str("trace-dir")
@@ -85,7 +79,7 @@ func newPruneCmd(d *driver.Deps, s *settings, run func(*driver.Deps, driver.Prun
 		Short: "Remove all but the newest runs of each script",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.load(cmd); err != nil {
+			if err := s.viewing(cmd, d); err != nil {
 				return err
 			}
 			o.Dir = s.str("trace-dir")

@@ -18,21 +18,18 @@ what changed: the first pass that gives something else, and the code. With a GPU
 and NVRTC the code runs each time, and the answer and its speed are told as exec
 does. Ctrl-C ends.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := loadExec(cmd, s, d, &o); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.lowering(cmd, d, &o.RunOptions); err != nil {
 				return err
 			}
-			if o.Context, err = s.int("context"); err != nil {
-				return err
-			}
-			o.Host = s.bool("host")
-			o.Files = args
+			o.Files, o.RunsGiven = args, s.fromFlag("runs")
 			return run(cmd.Context(), d, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	addExecFlags(cmd, s, f, &o)
+	addExecFlags(s, f, &o)
 	s.addFlags(f, "context", "host")
+	s.completeFlags(cmd)
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -60,6 +61,12 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	if err != nil {
 		return interp.Args{}, err
 	}
+	sizes := sizeNames(m)
+	for name := range set {
+		if err := knownName("--set", name, "size or scalar", sizes); err != nil {
+			return interp.Args{}, err
+		}
+	}
 	maps.Copy(in.Set, set)
 	for _, kv := range o.InputSpec {
 		name, spec, ok := strings.Cut(kv, "=")
@@ -77,7 +84,55 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 			args.Arrays[handle] = a
 		}
 	}
+	buffers := slices.Sorted(maps.Keys(args.Arrays))
+	for name := range in.Specs {
+		if err := knownName("--input", name, "buffer", buffers); err != nil {
+			return interp.Args{}, err
+		}
+	}
+	for _, name := range o.Unordered {
+		if err := knownName("--unordered", name, "buffer", buffers); err != nil {
+			return interp.Args{}, err
+		}
+	}
 	return args, nil
+}
+
+// knownName refuses a name in the value of a flag that the kernel does not have.
+func knownName(flag, name, what string, known []string) error {
+	switch {
+	case slices.Contains(known, name):
+		return nil
+	case len(known) == 0:
+		return Usagef("%s %s: the kernel has no %s", flag, name, what)
+	}
+	return Usagef("%s %s: the kernel has no such %s, it has %s%s", flag, name, what, strings.Join(known, ", "), DidYouMean(name, known))
+}
+
+// sizeNames are the scalar parameters of a module and the sizes in the shapes
+// of its buffers.
+func sizeNames(m *ir.IRModule) []string {
+	names := map[string]bool{}
+	for _, f := range m.Funcs {
+		for _, p := range f.Params {
+			if !p.Type.IsHandle() {
+				names[p.Name] = true
+			}
+		}
+		for _, b := range f.BufferMap {
+			for _, list := range [][]ir.Expr{b.Buffer.Shape, b.Buffer.Strides, {b.Buffer.ElemOffset}} {
+				for _, e := range list {
+					ir.WalkExpr(e, func(e ir.Expr) bool {
+						if v, ok := e.(*ir.Var); ok {
+							names[v.Name] = true
+						}
+						return true
+					})
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // handleNames maps each buffer of a parameter to the name of its handle

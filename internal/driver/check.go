@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -146,10 +147,10 @@ func Check(ctx context.Context, d *Deps, o CheckOptions) error {
 	var states []checkState
 	var title string
 	var err error
-	file := ""
-	if len(o.Files) > 0 {
-		file = o.Files[0]
+	if o.Blocks < 0 {
+		return Usagef("--blocks %d: expected the number of blocks, or 0 for all", o.Blocks)
 	}
+	file := o.file()
 	if isKernelFile(file) {
 		states, title, err = d.checkFile(ctx, file, &o)
 	} else {
@@ -173,17 +174,21 @@ func (d *Deps) checkFile(ctx context.Context, file string, o *CheckOptions) ([]c
 	if err != nil {
 		return nil, "", err
 	}
-	o.Set = in.runtime
 	jobs, err := d.plan(in, o.RunOptions)
 	if err != nil {
 		return nil, "", err
 	}
+	if len(jobs) != 1 {
+		return nil, "", Usagef("check takes one target, got %s", o.Target)
+	}
+	o.Set = in.runtime
 	j := jobs[0]
-	c := &pipeline.Context{Target: j.target, Options: j.config, Select: selection(j.opts), Interrupted: ctx.Err}
+	c := j.context(ctx)
 	col := &stateCollector{c: c}
 	col.states = append(col.states, checkState{label: "input", index: -1, mod: in.mod, text: script.Print(in.mod)})
 	c.Instruments = append(c.Instruments, col)
-	if _, err := j.pipe.Run(c, in.mod); err != nil && !errors.Is(err, pipeline.ErrStopped) && len(col.states) == 0 {
+	// A pass that fails is a state of its own.
+	if _, err := j.pipe.Run(c, in.mod); err != nil && !errors.Is(err, pipeline.ErrStopped) && col.states[len(col.states)-1].failed == "" && ctx.Err() == nil {
 		return nil, "", d.passFailed(err)
 	}
 	return col.states, fmt.Sprintf("%s · %s · %s", in.mod.Funcs[0].Name, j.target.Arch, in.name), nil
@@ -311,6 +316,10 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 		default:
 			progress.show(st.label)
 			res, rerr := interp.Run(ctx, st.mod, args, interp.Options{Sample: o.Blocks, Cover: cmp.Written, Findings: true, Stats: o.Perf, Sync: st.sync, Bounds: st.bounds})
+			if ctx.Err() != nil {
+				progress.end()
+				return reported(ExitInterrupted)
+			}
 			if rerr == nil && want == nil {
 				want = res.Outputs
 				cmp.Types = res.Types
@@ -347,11 +356,17 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 			return err
 		}
 	} else {
-		d.tellVerdicts(title, states, verdicts, bad, o)
+		var text strings.Builder
+		to := *d
+		to.Stdout = &text
+		to.tellVerdicts(title, states, verdicts, bad, o)
 		if o.Perf && stats != nil {
-			if err := writePerf(d.Stdout, stats); err != nil {
+			if err := writePerf(&text, stats); err != nil {
 				return err
 			}
+		}
+		if _, err := io.WriteString(d.Stdout, text.String()); outputError(err) != nil {
+			return outputError(err)
 		}
 	}
 	if bad >= 0 || !slices.ContainsFunc(verdicts, ran) {

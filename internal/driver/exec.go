@@ -15,7 +15,6 @@ import (
 	"lowertrace/internal/launch"
 	"lowertrace/internal/npy"
 	"lowertrace/internal/pipeline"
-	"lowertrace/internal/trace"
 )
 
 // ExecOptions are what `exec` was asked for.
@@ -66,8 +65,8 @@ func Exec(ctx context.Context, d *Deps, o ExecOptions) error {
 		if err := writeJSON(d.Stdout, r); err != nil {
 			return err
 		}
-	} else {
-		r.write(d.Stdout)
+	} else if err := r.write(d.Stdout); err != nil {
+		return err
 	}
 	if !r.Right {
 		return reported(ExitFailed)
@@ -111,22 +110,18 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 	case o.Timeout <= 0:
 		return nil, Usagef("--timeout %v: expected a positive duration", o.Timeout)
 	}
-	file := ""
-	if len(o.Files) > 0 {
-		file = o.Files[0]
-	}
-	in, err := d.readKernel(file, o.TraceDir, o.SourceOptions)
+	in, err := d.readKernel(o.file(), o.TraceDir, o.SourceOptions)
 	if err != nil {
 		return nil, err
 	}
-	o.Set = in.runtime
-	if err := pickFunction(in, o.Func); err != nil {
+	if err := in.onlyFunction(); err != nil {
 		return nil, err
 	}
 	jobs, err := d.plan(in, o.RunOptions)
 	if err != nil {
 		return nil, err
 	}
+	o.Set = in.runtime // the source took the others
 	if len(jobs) != 1 {
 		return nil, Usagef("exec takes one target, got %s", o.Target)
 	}
@@ -152,8 +147,16 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 
 func (x *execution) close() { x.gpu.Close() }
 
-// pickFunction leaves one function of a file with several.
-func pickFunction(in *input, name string) error {
+// onlyFunction refuses an input of several functions, of which none was chosen.
+func (in *input) onlyFunction() error {
+	if in.python {
+		return nil // the evaluator chose
+	}
+	return in.pickFunction("")
+}
+
+// pickFunction leaves one function of an input with several.
+func (in *input) pickFunction(name string) error {
 	var names []string
 	var picked *ir.PrimFunc
 	for _, f := range in.mod.Funcs {
@@ -176,20 +179,9 @@ func pickFunction(in *input, name string) error {
 	return nil
 }
 
-// settings are the values that a run was given, as the working copy notes
-// them.
-func (x *execution) settings() []trace.Option {
-	var out []trace.Option
-	for _, kv := range x.o.Set {
-		k, v, _ := strings.Cut(kv, "=")
-		out = append(out, trace.Option{Name: "--set " + k, Value: v})
-	}
-	return out
-}
-
 // run does all of it once, under trace.
 func (x *execution) run(ctx context.Context) (*ExecReport, error) {
-	l, err := x.d.lowerKept(ctx, x.job, x.settings())
+	l, err := x.d.lowerKept(ctx, x.job)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lowertrace/internal/gpu"
@@ -214,11 +215,8 @@ func (x *execution) outcomeWithout(ctx context.Context, skip []string) (bisectOu
 
 // lowerWithout lowers without a trace and without some passes.
 func (x *execution) lowerWithout(ctx context.Context, skip []string) (*lowered, error) {
-	sel := selection(x.job.opts)
-	sel.Skip = append(append([]string{}, sel.Skip...), skip...)
-	c := &pipeline.Context{
-		Target: x.job.target, Options: x.job.config, Select: sel, VerifyEach: x.job.opts.VerifyEach, Interrupted: ctx.Err,
-	}
+	c := x.job.context(ctx)
+	c.Select.Skip = slices.Concat(c.Select.Skip, skip)
 	l := &lowered{}
 	if err := l.lower(c, x.job, &recording{}); err != nil {
 		return nil, err

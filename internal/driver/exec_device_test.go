@@ -75,7 +75,7 @@ func TestExecOnDevice(t *testing.T) {
 					t.Skip(stderr, err) // its text hides what is needed
 				}
 				defer x.close()
-				l, err := x.d.lowerKept(context.Background(), x.job, nil)
+				l, err := x.d.lowerKept(context.Background(), x.job)
 				if err != nil {
 					t.Skip(stderr, err)
 				}
@@ -111,7 +111,7 @@ func TestExecReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := &execution{d: d, o: o, job: jobs[0], gpu: &fakeGPU{text: text}}
-		l, err := x.d.lowerKept(context.Background(), x.job, nil)
+		l, err := x.d.lowerKept(context.Background(), x.job)
 		if err != nil {
 			continue // its text hides what is needed
 		}

@@ -41,7 +41,7 @@ func (l *lowered) sourceName() string {
 
 // lowerKept lowers a job under trace and brings the working copy up to date,
 // which is kept whatever the mode. It shows nothing of the passes.
-func (d *Deps) lowerKept(ctx context.Context, j *job, settings []trace.Option) (*lowered, error) {
+func (d *Deps) lowerKept(ctx context.Context, j *job) (*lowered, error) {
 	c := j.context(ctx)
 	d.newInvocation([]*job{j})
 	l := &lowered{}
@@ -56,7 +56,7 @@ func (d *Deps) lowerKept(ctx context.Context, j *job, settings []trace.Option) (
 				return nil, Failf("working copy: %v", err)
 			}
 		}
-		return l, l.update(j, dir, settings)
+		return l, l.update(j, dir)
 	}
 	cfg := trace.Config{
 		Manifest: d.manifest(j), TraceDir: j.opts.TraceDir, Stem: j.in.stem, InputKey: j.in.key,
@@ -76,7 +76,7 @@ func (d *Deps) lowerKept(ctx context.Context, j *job, settings []trace.Option) (
 	var copyErr error
 	var end trace.Ending
 	if err == nil {
-		if copyErr = l.update(j, rec.ScriptDir(), settings); l.copy.Path != "" {
+		if copyErr = l.update(j, rec.ScriptDir()); l.copy.Path != "" {
 			end.Generated = append(end.Generated, trace.GeneratedFile{Kind: "codegen", Path: l.copy.Path})
 		}
 	} else {
@@ -144,10 +144,10 @@ func (l *lowered) lower(c *pipeline.Context, j *job, ins *recording) error {
 }
 
 // update takes the generated code into the working copy.
-func (l *lowered) update(j *job, scriptDir string, settings []trace.Option) error {
+func (l *lowered) update(j *job, scriptDir string) error {
 	u := trace.CopyUpdate{
 		ScriptDir: scriptDir, Function: j.in.mod.Funcs[0].Name, Target: j.target.Arch,
-		Newest: l.out.Source, Settings: append(j.codeSettings(), settings...), DiffStat: textdiff.Stat,
+		Newest: l.out.Source, Settings: j.codeSettings(), DiffStat: textdiff.Stat,
 	}
 	switch p := j.opts.CodegenOutput; {
 	case p == "none", p == "" && scriptDir == "":

@@ -207,12 +207,14 @@ func (r *ExecReport) measure(spec *launch.Spec, env launch.Env, obj *gpu.Object,
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // write prints the report for people.
-func (r *ExecReport) write(w io.Writer) {
-	var b strings.Builder
-	r.layOut(&b)
-	for line := range strings.Lines(b.String()) { // columns are padded, the last too
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+func (r *ExecReport) write(w io.Writer) error {
+	var padded, out strings.Builder
+	r.layOut(&padded)
+	for line := range strings.Lines(padded.String()) { // columns are padded, the last too
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
+	_, err := io.WriteString(w, out.String())
+	return outputError(err)
 }
 
 func (r *ExecReport) layOut(w io.Writer) {

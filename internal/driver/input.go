@@ -117,8 +117,8 @@ func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, erro
 	if in.mod == nil || diags.HasErrors() {
 		return in, reported(ExitUsage)
 	}
-	if !in.python {
-		if err := pickFunction(in, so.Func); so.Func != "" && err != nil {
+	if !in.python && so.Func != "" {
+		if err := in.pickFunction(so.Func); err != nil {
 			return in, err
 		}
 	}

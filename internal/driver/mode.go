@@ -21,6 +21,9 @@ var modeNames = [...]string{"off", "terminal", "html", "both"}
 
 func (m Mode) String() string { return modeNames[m] }
 
+// ModeNames are the modes' names.
+func ModeNames() []string { return modeNames[:] }
+
 // ParseMode reads a mode, in the words TL_LOWER_TRACE takes. Letter case and
 // surrounding space do not matter.
 func ParseMode(s string) (Mode, error) {

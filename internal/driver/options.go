@@ -32,6 +32,14 @@ type RunOptions struct {
 	Stats            bool // compile, and tell what each kernel uses
 }
 
+// file is the file of a command that takes one; "" is the embedded kernel.
+func (o RunOptions) file() string {
+	if len(o.Files) == 0 {
+		return ""
+	}
+	return o.Files[0]
+}
+
 // DiffOptions are what `diff` was asked for.
 type DiffOptions struct {
 	Runs          []string // two, or none for the last two

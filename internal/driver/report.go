@@ -111,8 +111,8 @@ func Report(d *Deps, o ReportOptions) error {
 	if err := writeFile(path, func(f *os.File) error { return render.WriteReport(f, run) }); err != nil {
 		return err
 	}
-	fmt.Fprintln(d.Stdout, path)
-	return nil
+	_, err = fmt.Fprintln(d.Stdout, path)
+	return outputError(err)
 }
 
 // writeFile writes a file whole: beside it first, then in its place.

@@ -269,14 +269,17 @@ func Prune(d *Deps, o PruneOptions) error {
 		return Usagef("--keep %d: at least one run of each script is kept", o.Keep)
 	}
 	removed, err := trace.Prune(o.Dir, o.Keep)
+	var outErr error
 	for _, r := range removed {
-		fmt.Fprintf(d.Stdout, "removed %s\n", r)
+		if outErr == nil {
+			_, outErr = fmt.Fprintf(d.Stdout, "removed %s\n", r)
+		}
 	}
-	if errors.Is(err, fs.ErrNotExist) && len(removed) == 0 {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(removed) == 0:
 		return noRuns(o.Dir)
-	}
-	if err != nil {
+	case err != nil:
 		return Failf("%v", err)
 	}
-	return nil
+	return outputError(outErr)
 }

@@ -213,7 +213,7 @@ func (w *watcher) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := pickFunction(in, w.o.Func); err != nil {
+	if err := in.onlyFunction(); err != nil {
 		return err
 	}
 	jobs, err := w.d.plan(in, w.o.RunOptions)
@@ -224,7 +224,8 @@ func (w *watcher) once(ctx context.Context) error {
 		return Usagef("watch takes one target, got %s", w.o.Target)
 	}
 	x := &execution{d: w.d, o: w.o, job: jobs[0], gpu: w.gpu, nvrtc: w.nvrtc}
-	l, err := w.d.lowerKept(ctx, x.job, x.settings())
+	x.o.Set = in.runtime
+	l, err := w.d.lowerKept(ctx, x.job)
 	if err != nil {
 		return err
 	}
@@ -246,8 +247,7 @@ func (w *watcher) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.write(w.d.Stdout)
-	return nil
+	return r.write(w.d.Stdout)
 }
 
 // showChange shows how a run differs from the one before: the first pass that
