@@ -2,9 +2,11 @@ package schedule_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"lowertrace/internal/ir"
@@ -183,4 +185,113 @@ func runPersistent(t *testing.T, m *ir.IRModule, o interp.Options) (*npy.Array, 
 		t.Fatalf("%v\n%s", err, script.Print(m))
 	}
 	return res.Outputs["C"], res.Findings
+}
+
+var persistentSeeds = flag.Int("persistent", 40, "random persistent kernels TestRandomPersistent lowers")
+
+// randomEpilogue are statements in the loop around a pipeline that fill, copy and
+// read the shared buffers c, d and e, some of them under conditions.
+func randomEpilogue(rnd *rand.Rand) string {
+	var out strings.Builder
+	buf := func() string { return []string{"c", "d", "e"}[rnd.IntN(3)] }
+	var statement func(depth int) string
+	statement = func(depth int) string {
+		b := buf()
+		switch rnd.IntN(9) {
+		case 0:
+			return fmt.Sprintf("T.fill(T.region(%s[0, 0], 2, 8, 16), %d)\n", b, rnd.IntN(4))
+		case 1, 2:
+			return fmt.Sprintf("T.copy(T.region(f[0, 0], 1, 8, 16), T.region(%s[0, 0], 2, 8, 16))\n", b)
+		case 3:
+			return fmt.Sprintf("T.copy(T.region(A[0, w * 16], 1, 8, 16), T.region(%s[0, 0], 2, 8, 16))\n", b)
+		case 4:
+			r := rnd.IntN(2) * 4 // half of it
+			return fmt.Sprintf("T.copy(T.region(A[%d, w * 16], 1, 4, 16), T.region(%s[%d, 0], 2, 4, 16))\n", r, b, r)
+		case 5, 6:
+			return fmt.Sprintf("for i in T.parallel(8):\n    for j in T.parallel(16):\n        f[i, j] = f[i, j] * T.float32(0.5) + %s[7 - i, 15 - j]\n", b)
+		}
+		if depth == 0 {
+			return fmt.Sprintf("for i in T.parallel(8):\n    for j in T.parallel(16):\n        f[i, j] = T.max(f[i, j], %s[i, 15 - j] - T.float32(w))\n", b)
+		}
+		var list strings.Builder
+		for range 1 + rnd.IntN(2) {
+			list.WriteString(statement(depth - 1))
+		}
+		head := []string{"if w % 2 == 0:", "if w < 2:", "if bx == 0:", "for q in range(2):", "for q in range(w):"}[rnd.IntN(5)]
+		return head + "\n" + indent(list.String(), 4) + "\n"
+	}
+	for range 3 + rnd.IntN(4) {
+		out.WriteString(statement(2))
+	}
+	return out.String() + "T.copy(T.region(f[0, 0], 1, 8, 16), T.region(C[(w * 2 + bx) * 8, 0], 2, 8, 16))\n"
+}
+
+// TestRandomPersistent is TestPersistent for random statements around the
+// pipeline: whatever shares memory, no state may compute something else or
+// have a race.
+func TestRandomPersistent(t *testing.T) {
+	pipe, err := pipeline.Lookup("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := cuda.LookupTarget("sm_80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, ran := 0, 0
+	for seed := range *persistentSeeds {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 11))
+		before := ""
+		for _, b := range []string{"c", "d", "e"} {
+			if rnd.IntN(3) == 0 {
+				before += fmt.Sprintf("T.fill(T.region(%s[0, 0], 2, 8, 16), 2)\n", b)
+			}
+		}
+		text := persistentKernel(before, randomEpilogue(rnd), "")
+		text = strings.Replace(text, "            c = T.sblock_alloc_buffer", "            d = T.sblock_alloc_buffer((8, 16), scope=\"shared.dyn\")\n            e = T.sblock_alloc_buffer((8, 16), scope=\"shared.dyn\")\n            c = T.sblock_alloc_buffer", 1)
+		plain, err := script.ParseString("k.tir", text)
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, text)
+		}
+		want, found := runPersistent(t, plain, interp.Options{Findings: true})
+		if len(found) > 0 {
+			continue // it reads what was never written
+		}
+		ran++
+		w := &stages{}
+		ctx := &pipeline.Context{Target: target, Options: pipeline.Options{}, Instruments: []pipeline.Instrument{w}}
+		if _, err := pipe.Run(ctx, plain); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, text)
+		}
+		for _, s := range w.states {
+			got, found := runPersistent(t, s.mod, interp.Options{Findings: true, Sync: s.sync, Bounds: s.bounds})
+			if string(got.Data) != string(want.Data) || len(found) > 0 {
+				t.Errorf("seed %d, %s: the kernel computes something else, or has findings: %v\n%s\nbecame\n%s", seed, s.label, found, text, script.Print(s.mod))
+				break
+			}
+		}
+		used, sum := int64(0), int64(0)
+		for _, f := range w.states[len(w.states)-1].mod.Funcs {
+			ir.Walk(f.Body, func(s ir.Stmt) bool {
+				switch s := s.(type) {
+				case *ir.AllocBuffer:
+					if s.Buffer.Name == "buf_dyn_shmem" {
+						used, _ = ir.AsInt(s.Buffer.Shape[0])
+					}
+				case *ir.Bind:
+					if c, ok := ir.IsCall(s.Value, "handle_add_byte_offset"); ok && len(c.Args) == 2 {
+						sum += tileBytes
+					}
+				}
+				return true
+			})
+		}
+		if used < sum+2*tileBytes { // the pipeline's tile has three copies
+			share++
+		}
+	}
+	if share*10 < ran || ran*4 < *persistentSeeds {
+		t.Errorf("%d kernels were run, in %d of them buffers share memory", ran, share)
+	}
+	t.Logf("%d kernels were run, in %d of them buffers share memory", ran, share)
 }
