@@ -91,9 +91,34 @@ func Diff(d *Deps, o DiffOptions) error {
 			return err
 		}
 	}
-	a, b := sameForm(resumedFrom(runs[0], runs[1]), resumedFrom(runs[1], runs[0]))
-	al := trace.Align(a, b)
+	al := align(resumedFrom(runs[0], runs[1]), resumedFrom(runs[1], runs[0]))
 	return d.paged(func(d *Deps) error { return d.diffRuns(al, res, o) })
+}
+
+// align aligns two runs in one form.
+func align(a, b *trace.Run) *trace.Alignment {
+	return trace.Align(sameForm(withSkipped(a), withSkipped(b)))
+}
+
+// withSkipped gives the records of passes that were skipped the text that they
+// left as it was, so that what a pass did is compared with that.
+func withSkipped(run *trace.Run) *trace.Run {
+	out := *run
+	out.Records = slices.Clone(run.Records)
+	next := -1 // the next record on the way that has a text before it
+	for i := len(out.Records) - 1; i >= 0; i-- {
+		r := &out.Records[i]
+		switch {
+		case r.Depth > 0:
+		case r.HasBefore:
+			next = i
+		case r.Status == trace.Skipped && !r.HasAfter && next >= 0:
+			text, origins := out.Records[next].BeforeText, out.Records[next].BeforeOrigins
+			r.HasBefore, r.BeforeText, r.BeforeOrigins = true, text, origins
+			r.HasAfter, r.AfterText, r.AfterOrigins = true, text, origins
+		}
+	}
+	return &out
 }
 
 // sameForm brings the texts of two tools into one form: other tracers print a

@@ -377,7 +377,7 @@ func resumedFrom(a, b *trace.Run) *trace.Run {
 
 // compareResumed shows how a resumed run differs from the one it came from.
 func (d *Deps) compareResumed(j *job, run *trace.Run) error {
-	al := trace.Align(resumedFrom(j.in.from.run, run), run)
+	al := align(resumedFrom(j.in.from.run, run), run)
 	do := render.DiffOptions{Context: j.opts.Context, Host: j.opts.Host}
 	if j.opts.JSON {
 		c, err := render.NewComparison(al, render.CompareOptions{}, do)

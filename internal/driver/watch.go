@@ -263,7 +263,7 @@ func (w *watcher) showChange(l *lowered) {
 	}
 	t := w.d.terminal(render.DiffOptions{Context: w.o.Context, Host: w.o.Host})
 	if w.run != nil && l.run != nil {
-		al := trace.Align(w.run, l.run)
+		al := align(w.run, l.run)
 		if !al.Equal() {
 			if err := t.Compare(al, render.CompareOptions{}); err != nil {
 				w.d.notef("%v", err)
