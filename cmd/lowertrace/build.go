@@ -32,6 +32,7 @@ functions, or --func a,b names them, each has a folder DIR/FUNCTION.`,
 	must(cmd.MarkFlagRequired("output"))
 	s.addFlags(f, "target", "arch", "pipeline", "pass-config")
 	addSourceFlags(f, &o.SourceOptions)
+	f.Lookup("func").Usage += ", or several with commas between"
 	addNVRTCFlag(f, &o.NVRTC)
 	addPassFlags(f, &o.RunOptions, "skip")
 	s.completeFlags(cmd)

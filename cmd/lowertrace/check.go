@@ -36,10 +36,10 @@ Exit 0: no pass changed the result; 1: one did; 2: bad usage or input.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.Inputs, "inputs", "", "folder of input arrays")
-	f.StringVar(&o.Expect, "expect", "", "folder of expected arrays; default: what the first state gives")
+	f.StringVar(&o.Inputs, "inputs", "", "folder of input arrays, NAME.npy or NAME.in.npy; others are drawn")
+	f.StringVar(&o.Expect, "expect", "", "folder of expected arrays, NAME.npy or NAME.out.npy; default: what the first state gives")
 	addSourceFlags(f, &o.SourceOptions)
-	f.StringArrayVar(&o.InputSpec, "input", nil, "how an array is drawn, NAME=SPEC, for example X=uniform_int:0..9; may repeat")
+	f.StringArrayVar(&o.InputSpec, "input", nil, inputUsage)
 	f.Float64Var(&o.Tolerance, "tolerance", -1, "relative tolerance; default: by type")
 	f.StringArrayVar(&o.Unordered, "unordered", nil, "array whose elements may stand in any order; may repeat")
 	f.IntVar(&o.Blocks, "blocks", 0, "run about this many blocks of each launch and compare what they write; 0: all")

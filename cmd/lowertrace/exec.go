@@ -48,13 +48,16 @@ func newExecCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.D
 	return cmd
 }
 
+// inputUsage is the help of --input.
+const inputUsage = "NAME=HOW an input is drawn: normal, zeros, uniform:LO..HI, uniform_int:LO..HI, const:X, bernoulli:P; may repeat"
+
 // addExecFlags defines the flags that exec and watch share.
 func addExecFlags(s *settings, f *pflag.FlagSet, o *driver.ExecOptions) {
 	s.addFlags(f, "mode", "target", "arch", "pipeline", "pass-config", "trace-dir", "codegen-output", "verify-each")
 	addPassFlags(f, &o.RunOptions, "skip", "start-at")
 	addSourceFlags(f, &o.SourceOptions)
 	f.StringVar(&o.Inputs, "inputs", "", "folder of input arrays, NAME.npy or NAME.in.npy; others are drawn")
-	f.StringArrayVar(&o.InputSpec, "input", nil, "NAME=HOW an input is drawn: normal, zeros, uniform:LO..HI, uniform_int:LO..HI, const:X, bernoulli:P; may repeat")
+	f.StringArrayVar(&o.InputSpec, "input", nil, inputUsage)
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the inputs that are drawn")
 	f.StringVar(&o.Expect, "expect", "", "folder of expected arrays, NAME.npy or NAME.out.npy; default: the interpreter's answer")
 	f.Float64Var(&o.Tolerance, "tolerance", -1, "relative tolerance; default: by the kernel's types")

@@ -50,6 +50,7 @@ func newRunCmd(d *driver.Deps, s *settings, run func(context.Context, *driver.De
 	s.addFlags(f, "mode", "target", "arch", "pipeline", "pass-config", "trace-dir", "codegen-output", "context", "host", "verify-each")
 	f.StringVar(&o.From, "from", "", "go on from the IR that a run recorded before --start-at, and compare")
 	addSourceFlags(f, &o.SourceOptions)
+	f.Lookup("func").Usage += ", or several with commas between"
 	addPassFlags(f, &o, "start-at", "stop-after", "skip", "only")
 	f.BoolVar(&o.Stats, "stats", false, "compile with NVRTC and tell registers, spills and shared memory of each kernel")
 	f.BoolVar(&o.JSON, "json", false, "print the run as one JSON document on standard output")

@@ -293,6 +293,6 @@ func (s *settings) completeFlags(cmd *cobra.Command) {
 
 // addSourceFlags defines the flags that say how a kernel's file is read.
 func addSourceFlags(f *pflag.FlagSet, o *driver.SourceOptions) {
-	f.StringVar(&o.Func, "func", "", "kernel to take, of a file with several; run and build take a comma-separated list")
+	f.StringVar(&o.Func, "func", "", "kernel to take, of a file with several")
 	f.StringArrayVar(&o.Set, "set", nil, "NAME=VALUE for an argument, constant, symbolic size or scalar; may repeat")
 }

@@ -71,7 +71,7 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	for _, kv := range o.InputSpec {
 		name, spec, ok := strings.Cut(kv, "=")
 		if !ok {
-			return interp.Args{}, Usagef("--input %s: expected NAME=SPEC, for example X=uniform_int:0..9", kv)
+			return interp.Args{}, Usagef("--input %s: expected NAME=HOW, for example X=uniform_int:0..9", kv)
 		}
 		in.Specs[name] = spec
 	}

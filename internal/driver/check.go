@@ -32,7 +32,7 @@ type CheckOptions struct {
 	Expect    string   // folder of NAME.npy or NAME.out.npy
 	Tolerance float64  // relative; negative: by type
 	Unordered []string // buffers compared as sorted lists
-	InputSpec []string // NAME=SPEC: how an input is drawn
+	InputSpec []string // NAME=HOW: how an input is drawn
 	Blocks    int      // about how many blocks of a launch to run; 0: all
 	Perf      bool
 	All       bool // go on behind the first bad state

@@ -27,7 +27,7 @@ type ExecOptions struct {
 	Timeout   time.Duration // of each wait for the GPU
 	Inputs    string        // folder of NAME.npy or NAME.in.npy
 	Expect    string        // folder of NAME.npy or NAME.out.npy
-	InputSpec []string      // NAME=SPEC: how an input is drawn
+	InputSpec []string      // NAME=HOW: how an input is drawn
 	Seed      uint64
 	Tolerance float64  // relative; negative: by type
 	Unordered []string // buffers compared as sorted lists

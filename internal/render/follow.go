@@ -345,9 +345,10 @@ func (t *Terminal) Follow(f *Followed) {
 			t.p.print(st.dim.Sprintf("%10d ", l), " ", Escape(s.Text[i]), "\n")
 		}
 	}
-	quiet(f.Quiet)
 	if len(f.Steps) == 0 {
 		t.p.print("it occurs in no pass\n")
+	} else {
+		quiet(f.Quiet)
 	}
 	if approx {
 		t.p.print("≈ approximate: the trace has no origins, so texts were compared\n")
