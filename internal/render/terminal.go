@@ -421,7 +421,11 @@ func (t *Terminal) Finish(run *trace.Run, s Summary) {
 }
 
 func (t *Terminal) labelled(label, text string) {
-	t.wrapped(t.label(label), 14, EscapeLine(text))
+	head := t.label(label)
+	if displayWidth(label) > 13 { // too long to stand before a column
+		head = t.p.st.bold.Sprint(label) + "\n" + strings.Repeat(" ", 14)
+	}
+	t.wrapped(head, 14, EscapeLine(text))
 }
 
 func (t *Terminal) label(s string) string {
