@@ -391,7 +391,7 @@ func (f *flow) learn() {
 func (f *flow) knows() bool {
 	return slices.ContainsFunc(f.facts, func(fact []ir.Expr) bool {
 		for _, c := range fact {
-			if !slices.ContainsFunc(f.path, func(p ir.Expr) bool { return ir.StructuralEqual(c, p) }) {
+			if !slices.ContainsFunc(f.path, func(p ir.Expr) bool { return ir.Same(c, p) }) {
 				return false
 			}
 		}

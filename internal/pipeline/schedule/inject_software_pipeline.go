@@ -376,7 +376,7 @@ func (in *injector) round(c *sched, waits []wait, top int64, base ir.Expr, off i
 			if b, ok := exists.(*ir.IntImm); ok {
 				exists, never = nil, b.Value == 0
 			}
-			if !same(exists, cond) {
+			if !ir.Same(exists, cond) {
 				flush()
 			}
 			if !never {
@@ -390,13 +390,6 @@ func (in *injector) round(c *sched, waits []wait, top int64, base ir.Expr, off i
 	}
 	flush()
 	return out
-}
-
-func same(a, b ir.Expr) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return ir.StructuralEqual(a, b)
 }
 
 // statement is a statement for one iteration.

@@ -20,8 +20,10 @@ import (
 
 // persistentKernel is a kernel whose two blocks work on five tiles of C in
 // turn, each the sum of four tiles of A, loaded in a pipeline of three stages.
+// before stands in front of the loop over tiles, first and epilogue in it behind
+// the pipeline.
 // c is a shared buffer of the size of a tile, for the statements around.
-func persistentKernel(before, epilogue, behind string) string {
+func persistentKernel(before, first, epilogue, behind string) string {
 	return fmt.Sprintf(`# from tvm.script import tirx as T
 
 @T.prim_func
@@ -50,12 +52,14 @@ def k(A_handle: T.handle, C_handle: T.handle):
                                 f[i, j] = f[i, j] * T.float32(0.5) + s[7 - i, j]
 %s
 %s
-`, indent(before, 12), indent(epilogue, 20), indent(behind, 12))
+%s
+`, indent(before, 12), indent(first, 20), indent(epilogue, 20), indent(behind, 12))
 }
 
 const (
 	tileBytes = 8 * 16 * 4
 	fillC     = "T.fill(T.region(c[0, 0], 2, 8, 16), 2)\n"
+	fillFirst = "if w == 0:\n    " + fillC
 	storeC    = "T.copy(T.region(f[0, 0], 1, 8, 16), T.region(c[0, 0], 2, 8, 16))\n"
 	// Every thread reads what another one wrote.
 	loadC = "for i in T.parallel(8):\n    for j in T.parallel(16):\n        C[(w * 2 + bx) * 8 + i, j] = c[7 - i, 15 - j]\n"
@@ -106,21 +110,21 @@ func TestPersistent(t *testing.T) {
 	half := "if w % 2 == 0:\n" + indent("T.copy(T.region(A[0, w * 16], 1, 4, 16), T.region(c[0, 0], 2, 4, 16))\n", 4) + "\n" +
 		"if w % 2 == 1:\n" + indent("T.copy(T.region(A[4, w * 16], 1, 4, 16), T.region(c[4, 0], 2, 4, 16))\n", 4) + "\n"
 	for _, c := range []struct {
-		name, before, epilogue, behind string
-		bytes                          int64
+		name, before, first, epilogue, behind string
+		bytes                                 int64
 	}{
-		{"written_first", "", storeC + loadC, "", 3 * tileBytes},
-		{"guarded_alike", "", "if w < 2:\n" + indent(storeC, 4) + "\nif w < 2:\n" + indent(loadC, 4), "", 3 * tileBytes},
-		{"layout", "T.sblock_attr({\"layout_map\": {c: T.Layout((8, 16), lambda i, j: (i, (j + i * 4) % 16))}})\n", storeC + loadC, "", 3 * tileBytes},
-		{"guarded_less", fillC, "if w % 2 == 0:\n" + indent(storeC, 4) + "\n" + loadC, "", 4 * tileBytes},
-		{"guarded_other", fillC, "if w % 2 == 0:\n" + indent(storeC, 4) + "\nif w < 2:\n" + indent(loadC, 4), "", 4 * tileBytes},
-		{"half_each", fillC, half + loadC, "", 4 * tileBytes},
-		{"read_first", fillC, loadC + storeC, "", 4 * tileBytes},
-		{"read_behind", fillC, storeC + loadC, lastC, 4 * tileBytes},
-		{"condition", fillC, "if c[0, 0] > T.float32(3.0):\n" + indent("T.fill(T.region(f[0, 0], 2, 8, 16), 3)\n", 4) + "\n" + storeC + loadC, "", 4 * tileBytes},
+		{"written_first", "", "", storeC + loadC, "", 3 * tileBytes},
+		{"guarded_alike", "", "", "if w < 2:\n" + indent(storeC, 4) + "\nif w < 2:\n" + indent(loadC, 4), "", 3 * tileBytes},
+		{"layout", "T.sblock_attr({\"layout_map\": {c: T.Layout((8, 16), lambda i, j: (i, (j + i * 4) % 16))}})\n", "", storeC + loadC, "", 3 * tileBytes},
+		{"guarded_less", "", fillFirst, "if w % 2 == 0:\n" + indent(storeC, 4) + "\n" + loadC, "", 4 * tileBytes},
+		{"guarded_other", "", fillFirst, "if w % 2 == 0:\n" + indent(storeC, 4) + "\nif w < 2:\n" + indent(loadC, 4), "", 4 * tileBytes},
+		{"half_each", "", fillFirst, half + loadC, "", 4 * tileBytes},
+		{"read_first", "", fillFirst, loadC + storeC, "", 4 * tileBytes},
+		{"read_behind", fillC, "", storeC + loadC, lastC, 4 * tileBytes},
+		{"condition", "", fillFirst, "if c[0, 0] > T.float32(3.0):\n" + indent("T.fill(T.region(f[0, 0], 2, 8, 16), 3)\n", 4) + "\n" + storeC + loadC, "", 4 * tileBytes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plain, err := script.ParseString("k.tir", persistentKernel(c.before, c.epilogue, c.behind))
+			plain, err := script.ParseString("k.tir", persistentKernel(c.before, c.first, c.epilogue, c.behind))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,13 +245,17 @@ func TestRandomPersistent(t *testing.T) {
 	share, ran := 0, 0
 	for seed := range *persistentSeeds {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 11))
-		before := ""
+		before, first := "", ""
 		for _, b := range []string{"c", "d", "e"} {
-			if rnd.IntN(3) == 0 {
-				before += fmt.Sprintf("T.fill(T.region(%s[0, 0], 2, 8, 16), 2)\n", b)
+			fill := fmt.Sprintf("T.fill(T.region(%s[0, 0], 2, 8, 16), 2)\n", b)
+			switch rnd.IntN(6) {
+			case 0:
+				before += fill
+			case 1, 2, 3:
+				first += "if w == 0:\n    " + fill
 			}
 		}
-		text := persistentKernel(before, randomEpilogue(rnd), "")
+		text := persistentKernel(before, first, randomEpilogue(rnd), "")
 		text = strings.Replace(text, "            c = T.sblock_alloc_buffer", "            d = T.sblock_alloc_buffer((8, 16), scope=\"shared.dyn\")\n            e = T.sblock_alloc_buffer((8, 16), scope=\"shared.dyn\")\n            c = T.sblock_alloc_buffer", 1)
 		plain, err := script.ParseString("k.tir", text)
 		if err != nil {

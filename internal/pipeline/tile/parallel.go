@@ -272,7 +272,7 @@ func sameExprs(a, b []ir.Expr) bool {
 		return false
 	}
 	for i := range a {
-		if a[i] != b[i] && !ir.StructuralEqual(a[i], b[i]) {
+		if !ir.Same(a[i], b[i]) {
 			return false
 		}
 	}

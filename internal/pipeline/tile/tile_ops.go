@@ -220,7 +220,7 @@ func transposeLoop(c *ir.Call, e env, org ir.Span) (ir.Stmt, error) {
 		if d >= n-2 {
 			s = 2*n - 3 - d
 		}
-		if !ir.StructuralEqual(src.ext[s], dst.ext[d]) {
+		if !ir.Same(src.ext[s], dst.ext[d]) {
 			return nil, fmt.Errorf("a transposition of regions whose extents do not match")
 		}
 		to[d] = add(m, shift[s])
