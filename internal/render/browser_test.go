@@ -437,7 +437,7 @@ func TestBrowserFollow(t *testing.T) {
 	p.want(`location.hash.includes("follow=")`, "true")
 	p.want(p.count("#followbody .steps li")+" > 3", "true")
 	p.wantText("#followbody", "Input")
-	p.wantText("#followbody .gone", "Filter#2") // a parameter of the host function alone
+	p.wantText("#followbody .host", "Filter#2") // a parameter of the host function alone
 	p.want(p.count("#diff b.fl")+" > 0", "true")
 
 	// A step of it is a place to go to, and the name stays followed.
@@ -475,7 +475,7 @@ func TestBrowserFollowsAsShow(t *testing.T) {
 			return p.str(`(() => { let q = 0; const out = [];
 				for (const li of document.querySelectorAll("#followbody > .steps:last-of-type > li")) {
 					if (li.className === "q") { q = parseInt(li.textContent); continue; }
-					const b = li.querySelector("button"), gone = li.classList.contains("gone");
+					const b = li.querySelector("button"), gone = li.classList.contains("gone") || li.classList.contains("host");
 					out.push([li.querySelector(".fn").textContent.split(" ")[0], li.querySelector(".fw").firstChild.textContent.split(/ [+−]/)[0],
 						gone ? 0 : +b.dataset.l + 1, q, !!li.querySelector(".approx")].join(" "));
 					q = 0;

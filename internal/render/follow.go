@@ -15,7 +15,7 @@ import (
 type FollowStep struct {
 	Index int    `json:"index"` // of the record that left the state; of the first one for the input
 	Pass  string `json:"pass"`
-	What  string `json:"what"`  // FollowInput, FollowAppears, FollowChanges, FollowGone or FollowCUDA
+	What  string `json:"what"`  // FollowInput, FollowAppears, FollowChanges, FollowGone, FollowHost or FollowCUDA
 	Lines []int  `json:"lines"` // 1-based lines of the state
 	// Text is those lines, without their line ends.
 	Text []string `json:"text"`
@@ -31,6 +31,7 @@ const (
 	FollowAppears = "appears"
 	FollowChanges = "changes"
 	FollowGone    = "gone"
+	FollowHost    = "in the host code" // left in the half of the module that is set aside
 	FollowCUDA    = "in the CUDA"
 )
 
@@ -49,6 +50,7 @@ type state struct {
 	input   bool
 	lines   []string
 	origins []int32
+	aside   *state // what another pass made of the text before it, and set aside
 }
 
 // statesOf lists the input and what each outer pass left of it. A pass whose result was set aside,
@@ -61,12 +63,14 @@ func statesOf(run *trace.Run) []state {
 			outer = append(outer, r)
 		}
 	}
+	var aside *state
 	for i, r := range outer {
 		if i+1 < len(outer) && r.Changed && outer[i+1].HasBefore && outer[i+1].BeforeText == r.BeforeText && len(out) > 0 {
+			aside = &state{rec: r, lines: textdiff.Lines(r.AfterText), origins: r.AfterOrigins}
 			continue
 		}
 		if len(out) == 0 && r.HasBefore {
-			out = append(out, state{r, true, textdiff.Lines(r.BeforeText), r.BeforeOrigins})
+			out = append(out, state{rec: r, input: true, lines: textdiff.Lines(r.BeforeText), origins: r.BeforeOrigins})
 		}
 		if !r.HasAfter || !r.HasBefore {
 			continue
@@ -81,6 +85,10 @@ func statesOf(run *trace.Run) []state {
 		} else {
 			s.lines = textdiff.Lines(r.AfterText)
 		}
+		if aside != nil && aside.rec.BeforeText == r.BeforeText {
+			s.aside = aside
+		}
+		aside = nil
 		out = append(out, s)
 	}
 	return out
@@ -169,6 +177,8 @@ func (f *Followed) gather(states []state, find func(*state) []int, guessed func(
 		case code && (written || i+1 < len(states) && isCodegen(states[i+1].rec)):
 			f.Quiet++
 			continue
+		case len(at) == 0 && s.aside != nil && len(find(s.aside)) > 0:
+			what = FollowHost
 		case len(at) == 0:
 			what = FollowGone
 		case len(last) == 0:
@@ -225,6 +235,9 @@ func FollowLine(run *trace.Run, line int) (*Followed, error) {
 			n = len(states[0].lines)
 		}
 		return nil, fmt.Errorf("the input has no line %d; it has %d lines", line, n)
+	}
+	for i := range states {
+		states[i].aside = nil // lines are followed along one way
 	}
 	at, sure := []int{line - 1}, true
 	first := true

@@ -146,3 +146,14 @@ func TestFollowPassesOverResultsSetAside(t *testing.T) {
 		t.Errorf("got\n%s", s)
 	}
 }
+
+// What the split of host and device leaves to the host is not gone.
+func TestFollowIntoTheHost(t *testing.T) {
+	f, err := FollowName(openCorpus(t, "flash_attention/sm_90a"), "Q", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := f.Steps[len(f.Steps)-1]; last.What != FollowHost || last.Pass != "Filter" || len(last.Lines) > 0 {
+		t.Errorf("the last step of Q is %+v", last)
+	}
+}

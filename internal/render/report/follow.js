@@ -45,14 +45,23 @@ function sameText(a, b) {
 
 // waypoints lists the input and what each outer pass left of it, as `show --line` and `--var` go
 // through them: st is the state, was the one on the way before it. A pass whose result was set aside,
-// so that the next one began with what it had begun with, left nothing on the way. In a comparison
+// so that the next one began with what it had begun with, left nothing on the way; the next one's
+// aside is that result. In a comparison
 // the way leads from A to B in each row.
 function waypoints() {
   const es = outer(), out = [];
+  let aside = null;
   es.forEach((e, i) => {
     if (!out.length && e.b >= 0) out.push({ e, side: "a", st: e.b, was: -1 });
-    else if (!R.cmp && out.length && e.c && es[i + 1] && es[i + 1].b >= 0 && sameText(es[i + 1].b, e.b)) return;
-    if (e.a >= 0 && e.b >= 0) out.push({ e, side: "b", st: e.a, was: R.cmp ? e.b : out[out.length - 1].st });
+    else if (!R.cmp && out.length && e.c && es[i + 1] && es[i + 1].b >= 0 && sameText(es[i + 1].b, e.b)) {
+      aside = e;
+      return;
+    }
+    if (e.a < 0 || e.b < 0) return;
+    const w = { e, side: "b", st: e.a, was: R.cmp ? e.b : out[out.length - 1].st };
+    if (aside && aside.a >= 0 && sameText(aside.b, e.b)) w.aside = aside.a;
+    aside = null;
+    out.push(w);
   });
   return out;
 }
@@ -76,9 +85,9 @@ function gather(ways) {
     }
     if (quiet) steps.push({ quiet });
     quiet = 0;
-    const what = first ? "input" : cuda && !gone ? "cuda" : !before.length ? "appears" : !lines.length ? "gone" : "changes";
+    const what = first ? "input" : cuda && !gone ? "cuda" : !before.length ? "appears" : lines.length ? "changes" : w.inHost ? "host" : "gone";
     // Where it is gone, its last lines are on the entry's other side.
-    const left = what === "gone" && sameText(w.e.b, was) ? { side: "a", st: was, lines: before } : {};
+    const left = (what === "gone" || what === "host") && sameText(w.e.b, was) ? { side: "a", st: was, lines: before } : {};
     steps.push({ ...w, what, delta: first ? undefined : lines.length - before.length, ...left });
   });
   if (quiet) steps.push({ quiet });
@@ -91,7 +100,7 @@ function nameSteps(name, loose) {
     if (!at.has(k)) at.set(k, hitLines(k, h));
     return at.get(k);
   };
-  return gather(waypoints().map((w) => ({ ...w, lines: hits(w.st), before: R.cmp && w.was >= 0 ? hits(w.was) : null })));
+  return gather(waypoints().map((w) => ({ ...w, lines: hits(w.st), inHost: w.aside >= 0 && hits(w.aside).length > 0, before: R.cmp && w.was >= 0 ? hits(w.was) : null })));
 }
 
 function followName(name) {
@@ -173,7 +182,7 @@ function lineSteps(k, line) {
       if (o) o.forEach((v, i) => { if (v === from) out.push(i); });
       return out;
     };
-    for (const w of ways) w.lines = of(w.st);
+    for (const w of ways) Object.assign(w, { lines: of(w.st), inHost: w.aside >= 0 && of(w.aside).length > 0 });
     const found = new Map([k, ...ways.map((w) => w.st)].map((st) => [st, new Map(of(st).map((l) => [l, true]))]));
     if (R.src >= 0) found.set(R.src, new Map([[from - 1, true]]));
     return { from, found, steps: gather(ways) };
@@ -205,7 +214,7 @@ function followLine(k, line, side) {
   });
 }
 
-const WHAT = { input: "in the input", appears: "appears", gone: "gone", changes: "changes", cuda: "in the CUDA" };
+const WHAT = { input: "in the input", appears: "appears", gone: "gone", host: "in the host code", changes: "changes", cuda: "in the CUDA" };
 
 function drawFollow(d) {
   const el = $("followbody");
@@ -247,7 +256,7 @@ function drawFollow(d) {
 // sparkline draws how many lines there are after each step.
 function sparkline(steps) {
   const pts = [];
-  for (const s of steps) if (s.e) pts.push(s.what === "gone" ? 0 : s.lines.length);
+  for (const s of steps) if (s.e) pts.push(s.what === "gone" || s.what === "host" ? 0 : s.lines.length);
   if (pts.length < 3) return "";
   const top = Math.max(...pts, 1), w = 260, h = 34;
   const x = (i) => ((i * w) / (pts.length - 1)).toFixed(1), y = (v) => (h - 3 - (v / top) * (h - 8)).toFixed(1);
