@@ -61,11 +61,8 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	if err != nil {
 		return interp.Args{}, err
 	}
-	sizes := sizeNames(m)
-	for name := range set {
-		if err := knownName("--set", name, "size or scalar", sizes); err != nil {
-			return interp.Args{}, err
-		}
+	if err := knownSettings(m, o.Set); err != nil {
+		return interp.Args{}, err
 	}
 	maps.Copy(in.Set, set)
 	for _, kv := range o.InputSpec {
@@ -86,12 +83,12 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	}
 	buffers := slices.Sorted(maps.Keys(args.Arrays))
 	for name := range in.Specs {
-		if err := knownName("--input", name, "buffer", buffers); err != nil {
+		if err := knownName("--input", name, m, "buffer", buffers); err != nil {
 			return interp.Args{}, err
 		}
 	}
 	for _, name := range o.Unordered {
-		if err := knownName("--unordered", name, "buffer", buffers); err != nil {
+		if err := knownName("--unordered", name, m, "buffer", buffers); err != nil {
 			return interp.Args{}, err
 		}
 	}
@@ -99,14 +96,27 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 }
 
 // knownName refuses a name in the value of a flag that the kernel does not have.
-func knownName(flag, name, what string, known []string) error {
+func knownName(flag, name string, m *ir.IRModule, what string, known []string) error {
 	switch {
 	case slices.Contains(known, name):
 		return nil
 	case len(known) == 0:
-		return Usagef("%s %s: the kernel has no %s", flag, name, what)
+		return Usagef("%s %s: %s has no %s", flag, name, m.Funcs[0].Name, what)
 	}
-	return Usagef("%s %s: the kernel has no such %s, it has %s%s", flag, name, what, strings.Join(known, ", "), DidYouMean(name, known))
+	return Usagef("%s %s: %s has no such %s, it has %s%s", flag, name, m.Funcs[0].Name, what, strings.Join(known, ", "), DidYouMean(name, known))
+}
+
+// knownSettings refuses settings, NAME=VALUE, of sizes and scalars that a module
+// does not have.
+func knownSettings(m *ir.IRModule, set []string) error {
+	known := sizeNames(m)
+	for _, kv := range set {
+		name, _, _ := strings.Cut(kv, "=")
+		if err := knownName("--set", strings.TrimSpace(name), m, "size or scalar", known); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sizeNames are the scalar parameters of a module and the sizes in the shapes

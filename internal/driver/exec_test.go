@@ -168,6 +168,7 @@ func TestExecAnswers(t *testing.T) {
 		gpu          fakeGPU
 		change       func(*ExecOptions)
 		code         int
+		early        bool // refused before the GPU is opened
 		want         []string
 	}{
 		{name: "right", kernel: "softmax", code: 0, want: []string{
@@ -195,7 +196,7 @@ func TestExecAnswers(t *testing.T) {
 		{name: "crash", kernel: "softmax", code: 1, gpu: fakeGPU{err: &gpu.CUDAError{Call: "cuStreamQuery", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS"}}, want: []string{"the kernel crashed: cuStreamQuery: CUDA_ERROR_ILLEGAL_ADDRESS"}},
 		{name: "hang", kernel: "softmax", code: 1, gpu: fakeGPU{err: gpu.ErrHang}, want: []string{"the kernel did not finish within 1s: it hangs, or --timeout is too short"}},
 		{name: "scalar and strides", kernel: "dynamic_strided_add", code: 0, change: func(o *ExecOptions) { o.Set = []string{"m=20", "n=33", "s=40", "delta=2.5"} }, want: []string{"C: 660 elements, identical"}},
-		{name: "unknown size", kernel: "dynamic_strided_add", code: 2, change: func(o *ExecOptions) { o.Set = []string{"deta=2.5"} }, want: []string{"--set deta: dynamic_strided_add has no such size or scalar, it has m, n, s, delta; did you mean delta?"}},
+		{name: "unknown size", kernel: "dynamic_strided_add", code: 2, early: true, change: func(o *ExecOptions) { o.Set = []string{"deta=2.5"} }, want: []string{"--set deta: dynamic_strided_add has no such size or scalar, it has delta, m, n, s; did you mean delta?"}},
 		{name: "no number", kernel: "dynamic_strided_add", code: 2, change: func(o *ExecOptions) { o.Set = []string{"m=few"} }, want: []string{`--set m=few: "few" is no number`}},
 		{name: "untimed", kernel: "softmax", code: 0, change: func(o *ExecOptions) { o.Runs = 0 }, want: []string{"right"}},
 		{name: "architecture", kernel: "softmax", code: 2, change: func(o *ExecOptions) { o.Arch = "sm_91" }, want: []string{`does not compile for "sm_91"`, "; did you mean sm_"}},
@@ -228,8 +229,12 @@ func TestExecAnswers(t *testing.T) {
 					t.Errorf("%q is not in\n%s", w, all)
 				}
 			}
-			if tc.gpu.closed != 1 {
-				t.Errorf("the GPU was closed %d times", tc.gpu.closed)
+			want := 1
+			if tc.early {
+				want = 0
+			}
+			if tc.gpu.closed != want {
+				t.Errorf("the GPU was closed %d times, want %d", tc.gpu.closed, want)
 			}
 		})
 	}

@@ -117,10 +117,16 @@ func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, erro
 	if in.mod == nil || diags.HasErrors() {
 		return in, reported(ExitUsage)
 	}
-	if !in.python && so.Func != "" {
+	if in.python {
+		return in, nil // the evaluator knows functions and settings
+	}
+	if so.Func != "" {
 		if err := in.pickFunction(so.Func); err != nil {
 			return in, err
 		}
+	}
+	if err := knownSettings(in.mod, so.Set); err != nil {
+		return in, err
 	}
 	return in, nil
 }

@@ -59,6 +59,8 @@ func (d *Deps) resume(ctx context.Context, o RunOptions) error {
 	switch {
 	case len(o.Files) > 0:
 		return Usagef("--from takes the IR from a run: no FILE beside it")
+	case o.Func != "" || len(o.Set) > 0:
+		return Usagef("--from takes the kernel as it was recorded: no --func and no --set beside it")
 	case o.StartAt == "":
 		return Usagef("--from needs --start-at PASS: the pass to go on with")
 	}

@@ -75,6 +75,9 @@ func (j *job) shares() bool {
 
 // Run lowers kernels under trace.
 func Run(ctx context.Context, d *Deps, o RunOptions) error {
+	if o.Mode == ModeOff && (o.JSON || o.Stats) {
+		return Usagef("--json and --stats tell of a recorded run: --mode off prints the CUDA alone")
+	}
 	if o.From != "" {
 		return d.resume(ctx, o)
 	}
@@ -162,7 +165,7 @@ func (d *Deps) runJobs(ctx context.Context, jobs []*job, o RunOptions) error {
 			break
 		}
 	}
-	if o.JSON && o.Mode != ModeOff {
+	if o.JSON {
 		if err := writeInvocationJSON(d.Stdout, inv); err != nil {
 			return outputError(err)
 		}
