@@ -108,6 +108,10 @@ func (d *Deps) readJobs(ctx context.Context, o RunOptions) ([]*job, error) {
 			if err != nil {
 				return nil, err
 			}
+			for _, kv := range in.runtime {
+				name, _, _ := strings.Cut(kv, "=")
+				d.notef("%s: %s is settled when the kernel runs: --set %s changes what check and exec run it on, not its code", in.name, name, name)
+			}
 			js, err := d.plan(in, one)
 			if err != nil {
 				return nil, err

@@ -86,7 +86,7 @@ func (r *run) bindPacked(p *program, w *warp, in *inputs) {
 	ir.Walk(p.fn.Body, func(s ir.Stmt) bool {
 		if b, ok := s.(*ir.Bind); ok && b.Var.Ptr != nil {
 			for i, name := range names {
-				if h, ok := strings.CutSuffix(name, "_handle"); ok && structOf(b.Value, 1) == name && b.Var.Name != h+"_shape" {
+				if h := strings.TrimSuffix(name, "_handle"); structOf(b.Value, 1) == name && b.Var.Name != h+"_shape" {
 					types[i] = b.Var.Ptr.Elem
 				}
 			}
@@ -99,9 +99,11 @@ func (r *run) bindPacked(p *program, w *warp, in *inputs) {
 		if !ok {
 			panic(&NotRunnable{p.fn.Org, fmt.Sprintf("argument %d of the host function has no name", i)})
 		}
-		base, isArray := strings.CutSuffix(name, "_handle")
-		if !isArray || in.args.Arrays[base] == nil && in.args.Arrays[reSuffix.ReplaceAllString(base, "")] == nil {
-			x, ok := in.args.Scalars[name]
+		// A handle is called as its parameter was, NAME or NAME_handle.
+		base, named := strings.CutSuffix(name, "_handle")
+		x, ok := in.args.Scalars[name]
+		isArray := (named || !ok) && (in.args.Arrays[base] != nil || in.args.Arrays[reSuffix.ReplaceAllString(base, "")] != nil)
+		if !isArray {
 			if !ok {
 				panic(&Error{Span: p.fn.Org, Msg: fmt.Sprintf("no value for parameter %q", name)})
 			}
