@@ -119,24 +119,7 @@ func (l *lowered) lower(c *pipeline.Context, j *job, ins *recording) error {
 		return err
 	}
 	l.host = c.Aside[cuda.AsideHost]
-	o := openPass{name: "the code generator"}
-	if ins.rec != nil {
-		o.handle = ins.rec.BeginCodegen(trace.Pass{Name: "codegen", Stage: "codegen", Doc: "print the device module as CUDA C"}, ins.text.print(l.mod))
-	}
-	ins.open = append(ins.open, o)
-	err = ins.guard(c, func() (err error) {
-		l.out, err = j.pipe.Codegen()(c, l.mod)
-		ins.open = ins.open[:len(ins.open)-1]
-		if ins.rec != nil {
-			var after trace.Text
-			if err == nil {
-				after = trace.Text{Text: l.out.Source, Origins: lineNumbers(l.out.Origins, j.originFile())}
-			}
-			ins.rec.End(o.handle, after, err, nil)
-		}
-		return err
-	})
-	if err != nil {
+	if l.out, err = generateUnit(c, j, ins, unit{device: l.mod, host: l.host}); err != nil {
 		return err
 	}
 	l.spec, err = launch.Parse(l.out.Launch)
@@ -145,15 +128,9 @@ func (l *lowered) lower(c *pipeline.Context, j *job, ins *recording) error {
 
 // update takes the generated code into the working copy.
 func (l *lowered) update(j *job, scriptDir string) error {
-	u := trace.CopyUpdate{
-		ScriptDir: scriptDir, Function: j.in.mod.Funcs[0].Name, Target: j.target.Arch,
-		Newest: l.out.Source, Settings: j.codeSettings(), DiffStat: textdiff.Stat,
-	}
-	switch p := j.opts.CodegenOutput; {
-	case p == "none", p == "" && scriptDir == "":
+	u, kept := j.copyUpdate(scriptDir, j.in.mod.Funcs[0].Name, l.out.Source)
+	if !kept {
 		return nil
-	case p != "":
-		u.Path = p
 	}
 	var err error
 	if l.copy, err = trace.UpdateWorkCopy(u); err != nil {

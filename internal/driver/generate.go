@@ -83,7 +83,7 @@ func (u unit) source(c *pipeline.Context, j *job) (*pipeline.Output, error) {
 func (d *Deps) generate(c *pipeline.Context, j *job, ins *recording, m *ir.IRModule, end *trace.Ending) ([]render.SummaryLine, error) {
 	var lines []render.SummaryLine
 	for _, u := range units(j, m, c.Aside[cuda.AsideHost]) {
-		out, err := d.generateUnit(c, j, ins, u)
+		out, err := generateUnit(c, j, ins, u)
 		if err != nil {
 			return lines, err
 		}
@@ -99,19 +99,24 @@ func (d *Deps) generate(c *pipeline.Context, j *job, ins *recording, m *ir.IRMod
 	return lines, nil
 }
 
-// generateUnit runs the code generator as a record.
-func (d *Deps) generateUnit(c *pipeline.Context, j *job, ins *recording, u unit) (out *pipeline.Output, err error) {
-	h := ins.rec.BeginCodegen(trace.Pass{Name: "codegen", Stage: "codegen", Doc: "print the device module as CUDA C"}, ins.text.print(u.device))
-	ins.open = append(ins.open, openPass{handle: h, name: "the code generator"})
+// generateUnit runs the code generator, as a record where there is a recorder.
+func generateUnit(c *pipeline.Context, j *job, ins *recording, u unit) (out *pipeline.Output, err error) {
+	o := openPass{name: "the code generator"}
+	if ins.rec != nil {
+		o.handle = ins.rec.BeginCodegen(trace.Pass{Name: "codegen", Stage: "codegen", Doc: "print the device module as CUDA C"}, ins.text.print(u.device))
+	}
+	ins.open = append(ins.open, o)
 	err = ins.guard(c, func() error {
 		var err error
 		out, err = u.source(c, j)
-		var after trace.Text
-		if err == nil {
-			after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins, j.originFile())}
-		}
 		ins.open = ins.open[:len(ins.open)-1]
-		ins.rec.End(h, after, err, nil)
+		if ins.rec != nil {
+			var after trace.Text
+			if err == nil {
+				after = trace.Text{Text: out.Source, Origins: lineNumbers(out.Origins, j.originFile())}
+			}
+			ins.rec.End(o.handle, after, err, nil)
+		}
 		return err
 	})
 	return out, err
@@ -120,15 +125,12 @@ func (d *Deps) generateUnit(c *pipeline.Context, j *job, ins *recording, u unit)
 // updateCopy takes generated code into its working copy and says in the
 // summary what came of it.
 func (d *Deps) updateCopy(j *job, scriptDir, function, source string, end *trace.Ending) ([]render.SummaryLine, error) {
-	u := trace.CopyUpdate{
-		ScriptDir: scriptDir, Function: function, Target: j.target.Arch,
-		Newest: source, Settings: j.codeSettings(), DiffStat: textdiff.Stat,
-	}
-	switch p := j.opts.CodegenOutput; {
-	case p == "none", p == "" && (j.opts.Mode == ModeTerminal || u.ScriptDir == ""):
+	if j.opts.CodegenOutput == "" && j.opts.Mode == ModeTerminal {
 		return nil, nil
-	case p != "":
-		u.Path = j.copyPath(p, function)
+	}
+	u, kept := j.copyUpdate(scriptDir, function, source)
+	if !kept {
+		return nil, nil
 	}
 	res, err := trace.UpdateWorkCopy(u)
 	if err != nil {
@@ -151,6 +153,22 @@ func (d *Deps) updateCopy(j *job, scriptDir, function, source string, end *trace
 		lines = append(lines, render.SummaryLine{Label: "your edit", Text: res.Command})
 	}
 	return lines, nil
+}
+
+// copyUpdate is the update of a working copy by generated code; kept is false
+// where none is.
+func (j *job) copyUpdate(scriptDir, function, source string) (u trace.CopyUpdate, kept bool) {
+	u = trace.CopyUpdate{
+		ScriptDir: scriptDir, Function: function, Target: j.target.Arch,
+		Newest: source, Settings: j.codeSettings(), DiffStat: textdiff.Stat,
+	}
+	switch p := j.opts.CodegenOutput; {
+	case p == "none", p == "" && scriptDir == "":
+		return u, false
+	case p != "":
+		u.Path = j.copyPath(p, function)
+	}
+	return u, true
 }
 
 // copyWord is a state in words; the state of a copy that stayed has none.
@@ -211,18 +229,14 @@ func (d *Deps) lowerUntraced(c *pipeline.Context, j *job) (parts []generated, st
 	if err != nil {
 		return nil, m, err
 	}
-	ins.open = append(ins.open, openPass{name: "the code generator"})
-	err = ins.guard(c, func() error {
-		for _, u := range units(j, m, c.Aside[cuda.AsideHost]) {
-			out, err := u.source(c, j)
-			if err != nil {
-				return err
-			}
-			parts = append(parts, generated{u, out})
+	for _, u := range units(j, m, c.Aside[cuda.AsideHost]) {
+		out, err := generateUnit(c, j, ins, u)
+		if err != nil {
+			return nil, nil, err
 		}
-		return nil
-	})
-	return parts, nil, err
+		parts = append(parts, generated{u, out})
+	}
+	return parts, nil, nil
 }
 
 // printUntraced lowers without a trace and writes CUDA alone: to standard
