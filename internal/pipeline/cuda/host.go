@@ -129,6 +129,7 @@ func (h *hostSide) read(f *ir.PrimFunc) bool {
 		case *ir.DeclBuffer:
 			if arg, ok := h.bufs[s.Buffer.Data]; ok && h.decls[arg] == nil {
 				h.decls[arg] = s.Buffer
+				h.rename(arg, s.Buffer.Name)
 			}
 		case *ir.AllocBuffer:
 			if s.Buffer.Scope() == "global" {
@@ -167,6 +168,17 @@ func (h *hostSide) read(f *ir.PrimFunc) bool {
 		return true
 	})
 	return launches
+}
+
+// rename calls an argument as its buffer is called, for a pointer can have the
+// name of a view; unless another argument has that name.
+func (h *hostSide) rename(arg int, name string) {
+	for i, n := range h.args {
+		if n == name && i != arg {
+			return
+		}
+	}
+	h.args[arg] = name
 }
 
 // arguments describes buffers, scalars and symbols.
