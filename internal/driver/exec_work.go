@@ -99,6 +99,9 @@ func (c *workCounter) stmt(s ir.Stmt) work {
 		if n, ok := c.eval(s.Value); ok {
 			c.known[s.Var] = n
 		}
+		if isThreadIndex(s.Value) {
+			c.threads = ir.DefaultLaunchThreads // unless a block below states them
+		}
 		if isThreadIndex(s.Value) || c.differs(s.Value) {
 			c.perThread[s.Var] = true
 		}

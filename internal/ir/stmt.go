@@ -31,6 +31,11 @@ type AttrStmt struct {
 	Org   Span
 }
 
+// DefaultLaunchThreads is how many threads, all along x, a launch runs with
+// whose text states none: TileLang leaves the number to the target, and its
+// GPU pipelines take this one.
+const DefaultLaunchThreads = 128
+
 // Keys of AttrStmt with a meaning of their own in the text or in passes.
 const (
 	// KeyThreadExtent binds an IterVar to a launch axis of extent Value

@@ -46,6 +46,8 @@ type launch struct {
 	cluster  [3]int
 	barriers []barrierInit
 	binds    []func(*warp) // bindings between the axes, for their extents
+
+	placeholders bool // thread indices are read by launch_thread_idx
 }
 
 type axis struct {

@@ -58,6 +58,9 @@ func (c *comp) beginLaunch(a int, v *ir.Var, ext ir.Expr, body ir.Stmt, at ir.St
 	c.minAcc = 0
 	c.axis(a, v, ext)
 	l.body = c.stmt(body)
+	if l.placeholders && !l.states(3, 4, 5) {
+		l.dim[3] = ir.DefaultLaunchThreads
+	}
 	l.gran = max(c.minAcc, 1)
 	c.l, c.sync, c.bounds, c.tile = nil, savedSync, savedBounds, false
 	return func(w *warp) { w.r.launch(l, w) }
@@ -464,7 +467,18 @@ func (c *comp) threadIdx(e *ir.Call) val {
 	if !ok || a < 0 || a > 2 || c.l == nil {
 		c.fail("launch_thread_idx outside a launch")
 	}
+	c.l.placeholders = true
 	return val{t: ir.DInt32, vi: func(w *warp) []int64 { return w.thread[a] }}
+}
+
+// states reports that the text gives the extent of one of the axes.
+func (l *launch) states(axes ...int) bool {
+	for _, a := range axes {
+		if l.axes[a].extent != nil || l.dim[a] != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // launchThreads notes a block's thread counts (tl.launch_threads).

@@ -11,8 +11,9 @@ import (
 // for thread indices that a T.Kernel leaves into launch axes.
 //
 // Precondition: launches are nests of thread_binding loops whose body begins
-// with bindings of T.launch_thread_idx(k) and holds a block with the
-// attribute "tl.launch_threads", the extents of the thread axes.
+// with bindings of T.launch_thread_idx(k). A block in it may have the
+// attribute "tl.launch_threads", the extents of the thread axes; without it
+// the target chooses, and a block has ir.DefaultLaunchThreads threads.
 //
 // Effect: the loops and bindings become AttrStmts "thread_extent". Invariant:
 // neither thread_binding loops nor launch_thread_idx are left.
@@ -20,7 +21,7 @@ var MaterializeKernelLaunch = &pipeline.Pass{
 	Name:         "MaterializeKernelLaunch",
 	Stage:        stage,
 	Doc:          "turn loops over blocks and thread placeholders into launch axes",
-	Precondition: "A launch is a nest of T.thread_binding loops that start at 0, with T.launch_thread_idx bindings and a block that states \"tl.launch_threads\".",
+	Precondition: "A launch is a nest of T.thread_binding loops that start at 0, with T.launch_thread_idx bindings; a block that states no \"tl.launch_threads\" gets 128 threads.",
 	Effect:       "Loops bound to an axis and placeholders become T.launch_thread scopes; none of them is left.",
 	Before:       "for bx in T.thread_binding(8, thread=\"blockIdx.x\"):\n    tx: T.int32 = T.launch_thread_idx(0)\n    with T.sblock(\"tilelang_root\"):\n        T.sblock_attr({\"tl.launch_threads\": [128, 1, 1]})",
 	After:        "bx = T.launch_thread(\"blockIdx.x\", 8)\ntx = T.launch_thread(\"threadIdx.x\", 128)\nwith T.sblock(\"tilelang_root\"):\n    T.sblock_attr({\"tl.launch_threads\": [128, 1, 1]})",
@@ -133,24 +134,28 @@ func threadLaunch(r *ir.Rewriter, seq []ir.Stmt) (ir.Stmt, error) {
 	return body, nil
 }
 
-// launchThreads are the extents the launch's block states.
+// launchThreads are the extents the launch's block states, or the default.
 func launchThreads(org ir.Span, seq []ir.Stmt) ([]ir.Expr, error) {
-	var found ir.List
+	var found ir.Attr
 	for _, s := range seq {
 		ir.Walk(s, func(s ir.Stmt) bool {
 			if b, ok := s.(*ir.SBlock); ok && found == nil {
-				if l, ok := b.Annotations.Get("tl.launch_threads").(ir.List); ok {
-					found, org = l, b.Org
+				if a := b.Annotations.Get("tl.launch_threads"); a != nil {
+					found, org = a, b.Org
 				}
 			}
 			return found == nil
 		})
 	}
 	if found == nil {
-		return nil, pipeline.Errorf(org, "the launch does not state its threads: no block has the attribute \"tl.launch_threads\"")
+		return []ir.Expr{ir.I32(ir.DefaultLaunchThreads), ir.I32(1), ir.I32(1)}, nil
 	}
-	out := make([]ir.Expr, len(found))
-	for i, a := range found {
+	list, ok := found.(ir.List)
+	if !ok {
+		return nil, pipeline.Errorf(org, "\"tl.launch_threads\" is not a list of extents")
+	}
+	out := make([]ir.Expr, len(list))
+	for i, a := range list {
 		e, ok := a.(ir.Expr)
 		if !ok || !e.DType().IsInteger() {
 			return nil, pipeline.Errorf(org, "\"tl.launch_threads\": %s", fmt.Sprintf("extent %d is not an integer", i))
