@@ -159,6 +159,7 @@ func printableName(s string) string { return strings.Map(printable, s) }
 // facts are what the printer must know of a kernel before it begins.
 type facts struct {
 	used      map[*ir.Var]bool // variables and data pointers mentioned
+	mentions  map[*ir.Var]int  // how often, for declareOuter
 	align     map[*ir.Var]int  // alignment that accesses ask of an array, bytes
 	threads   []*ir.AttrStmt   // launch axes in order
 	raster    *ir.Call         // threadblock swizzle
@@ -195,7 +196,7 @@ func (g *gen) collect(kernels []*ir.PrimFunc) {
 }
 
 func (g *gen) survey(f *ir.PrimFunc) facts {
-	k := facts{used: map[*ir.Var]bool{}, align: map[*ir.Var]int{}, shared: map[string]*ir.Buffer{}}
+	k := facts{used: map[*ir.Var]bool{}, mentions: mentions(f.Body), align: map[*ir.Var]int{}, shared: map[string]*ir.Buffer{}}
 	need := func(v *ir.Var, bytes int) {
 		if bytes > k.align[v] {
 			k.align[v] = bytes

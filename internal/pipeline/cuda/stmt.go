@@ -108,6 +108,7 @@ func (g *gen) attr(s *ir.AttrStmt, last bool) {
 		if last || !declares(s.Body) {
 			break
 		}
+		g.declareOuter(s)
 		g.emit("{")
 		g.body(s.Body)
 		g.emit("}")
@@ -272,27 +273,11 @@ func (g *gen) declare(s ir.Stmt) bool {
 	if len(g.pending) == 0 {
 		return false
 	}
-	used := map[*ir.Var]bool{}
-	mention := func(e ir.Expr) bool {
-		switch e := e.(type) {
-		case *ir.Var:
-			used[e] = true
-		case *ir.BufferLoad:
-			used[e.Buffer.Data] = true
-		}
-		return true
-	}
-	ir.Walk(s, func(s ir.Stmt) bool {
-		if st, ok := s.(*ir.BufferStore); ok {
-			used[st.Buffer.Data] = true
-		}
-		ir.StmtExprs(s, mention)
-		return true
-	})
+	used := mentions(s)
 	var wait []pendingArray
 	merged := false
 	for _, p := range g.pending {
-		if !used[p.b.Data] {
+		if used[p.b.Data] == 0 {
 			wait = append(wait, p)
 			continue
 		}
@@ -326,6 +311,54 @@ func (g *gen) declare(s ir.Stmt) bool {
 	}
 	g.pending = wait
 	return merged
+}
+
+// declareOuter prints, before a scope in braces opens, the declarations of
+// arrays that the scope uses first and that statements after it use as well.
+// What no other statement uses waits for its statement in the scope.
+func (g *gen) declareOuter(s *ir.AttrStmt) {
+	if len(g.pending) == 0 {
+		return
+	}
+	used := mentions(s)
+	var outer, inner []pendingArray
+	for _, p := range g.pending {
+		if n := used[p.b.Data]; n > 0 && n < g.facts.mentions[p.b.Data] {
+			outer = append(outer, p)
+		} else {
+			inner = append(inner, p)
+		}
+	}
+	if len(outer) == 0 {
+		return
+	}
+	g.quote(s)
+	g.pending = outer
+	g.declare(s)
+	g.pending = inner
+}
+
+// mentions counts the places at which a statement mentions variables and the
+// data pointers of buffers.
+func mentions(s ir.Stmt) map[*ir.Var]int {
+	n := map[*ir.Var]int{}
+	mention := func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.Var:
+			n[e]++
+		case *ir.BufferLoad:
+			n[e.Buffer.Data]++
+		}
+		return true
+	}
+	ir.Walk(s, func(s ir.Stmt) bool {
+		if st, ok := s.(*ir.BufferStore); ok {
+			n[st.Buffer.Data]++
+		}
+		ir.StmtExprs(s, mention)
+		return true
+	})
+	return n
 }
 
 // initialises reports a plain store to a one-element buffer whose value does
