@@ -141,11 +141,20 @@ __device__ __forceinline__ bfloat16x2_t to_bfloat16x2(float lo, float hi) {
 	// 8-bit floats. Before sm_89 there is no instruction. The bits of a
 	// half-precision float shifted right are those of an e5m2 number; for e4m3
 	// the exponent's bias differs by 8, which a multiplication by 2^8 mends.
+	// Nothing passes through a subnormal float, which fast math flushes.
 	"float_of_fp8_e4m3": {[]string{"fp8_e4m3_t"}, `
 __device__ __forceinline__ float to_float(fp8_e4m3_t a) {
-  unsigned m = a.bits & 0x7f, s = (unsigned)(a.bits & 0x80) << 24;
-  if (m == 0x7f) return __uint_as_float(s | 0x7fc00000);
-  return __uint_as_float(s | __float_as_uint(__uint_as_float(m << 20) * 0x1p120f));
+  float r;
+#if __CUDA_ARCH__ >= 890
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)a.bits));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)pair));
+  return r;
+#else
+  const unsigned m = a.bits & 0x7f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((unsigned short)((a.bits & 0x80) << 8 | m << 7)));
+  return m == 0x7f ? __int_as_float(0x7fffffff) : r * 256.0f;
+#endif
 }`},
 	"float_of_fp8_e5m2": {[]string{"fp8_e5m2_t"}, `
 __device__ __forceinline__ float to_float(fp8_e5m2_t a) {
