@@ -49,6 +49,10 @@ var (
 // it accesses are taken to meet.
 const maxSyncEvals = 1 << 24
 
+// maxEntered bounds how often loops and branches are gone through once more for
+// the sake of copies under way when they begin.
+const maxEntered = 1 << 12
+
 func threadSync(scope string) func(*pipeline.Context, *ir.IRModule) (*ir.IRModule, error) {
 	return pipeline.BodyPass(pipeline.IsDeviceFunc, func(c *pipeline.Context, f *ir.PrimFunc) (ir.Stmt, error) {
 		p := newPlanner(scope, f)
@@ -56,6 +60,9 @@ func threadSync(scope string) func(*pipeline.Context, *ir.IRModule) (*ir.IRModul
 			return f.Body, nil
 		}
 		body, _ := p.seq(ir.Stmts(f.Body), state{})
+		if p.err != nil {
+			return nil, p.err
+		}
 		for _, r := range p.remarks {
 			c.Remark(r.Span, "%s", r.Text)
 		}
@@ -75,10 +82,21 @@ type state struct {
 // effect sums up a statement: what it accesses before its first barrier and
 // after its last one.
 type effect struct {
-	head   []*access
-	tail   state
-	synced bool // every way through passes a barrier
-	waits  bool // waits for asynchronous copies
+	head []*access
+	// landing are accesses that follow a wait for asynchronous copies with no
+	// barrier in between, whatever barriers stand before the wait: copies under
+	// way when the statement begins may have landed just before them.
+	landing []*access
+	tail    state
+	synced  bool // every way through passes a barrier
+	settled bool // every way through waits for all copies and then passes a barrier
+	waits   bool // some way ends behind a wait that no barrier follows
+}
+
+// plan is a statement with its barriers and what it does then.
+type plan struct {
+	stmt   ir.Stmt
+	effect effect
 }
 
 // planner places the barriers of one kernel.
@@ -90,9 +108,18 @@ type planner struct {
 	varying map[*ir.Var]bool  // variables that differ between threads
 	buffers map[*ir.Var]bool  // local arrays whose contents differ between threads
 	written map[*ir.Var]bool  // global memory that is written
-	done    map[ir.Stmt]effect
+	done    map[ir.Stmt]plan  // what begins with no copies under way
 	barrier func(ir.Span) ir.Stmt
 	remarks []pipeline.Remark
+	entered int
+	err     error
+}
+
+// fail notes the first place that no barrier makes right.
+func (p *planner) fail(span ir.Span, text string) {
+	if p.err == nil {
+		p.err = pipeline.Errorf(span, "%s", text)
+	}
 }
 
 // remark notes something once.
@@ -110,7 +137,7 @@ type place struct {
 }
 
 func newPlanner(scope string, f *ir.PrimFunc) *planner {
-	p := &planner{scope: scope, pools: map[*ir.Var]bool{}, places: map[*ir.Var]place{}, done: map[ir.Stmt]effect{},
+	p := &planner{scope: scope, pools: map[*ir.Var]bool{}, places: map[*ir.Var]place{}, done: map[ir.Stmt]plan{},
 		cmp: comparer{ranges: map[*ir.Var]rangedVar{}, threads: 1}}
 	for _, tag := range []string{"threadIdx.x", "threadIdx.y", "threadIdx.z"} {
 		if a, ok := threadAxes(f.Body)[tag]; ok {
@@ -257,6 +284,9 @@ func (s state) wait(n int64) state {
 	return out
 }
 
+// copies are the asynchronous copies that may be under way in a state.
+func (s state) copies() state { return state{pending: s.sync().pending} }
+
 func (s state) add(t state) state {
 	return state{append(append([]*access(nil), s.plain...), t.plain...), append(append([]*access(nil), s.pending...), t.pending...)}
 }
@@ -267,13 +297,6 @@ func (p *planner) meets(s state, head []*access) bool {
 		for _, a := range s.plain {
 			if p.conflict(a, b) {
 				return true
-			}
-		}
-		if b.afterWait {
-			for _, a := range s.pending {
-				if p.conflict(a, b) {
-					return true
-				}
 			}
 		}
 	}
@@ -305,12 +328,10 @@ func (p *planner) stmt(s ir.Stmt, before state) (ir.Stmt, effect) {
 		body, e := p.seq(ir.Stmts(s.Body), before)
 		return withBody(s, body), e
 	}
-	if e, ok := p.done[s]; ok {
-		return s, e
+	if d, ok := p.done[s]; ok {
+		return d.stmt, d.effect
 	}
-	t, e := p.single(s)
-	p.done[t] = e
-	return t, e
+	return p.single(s, state{})
 }
 
 func withBody(s *ir.AttrStmt, body ir.Stmt) ir.Stmt {
@@ -326,51 +347,63 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 	now := before
 	var sum effect
 	var out []ir.Stmt
-	changed, waited := false, false
+	changed := false
+	waited := false // since the last barrier
+	all := false    // for all copies
 	for _, s := range list {
 		c, e := p.stmt(s, now)
-		if p.lands(now, e.head) {
-			if t := p.enter(c, now.sync()); t != c {
-				c = t
-				c, e = p.stmt(c, now)
+		if _, nested := s.(*ir.AttrStmt); !nested {
+			if p.lands(now, e.landing) {
+				// Only a barrier behind the waits within it helps.
+				if p.entered++; p.entered > maxEntered {
+					p.fail(s.Origin(), "asynchronous copies are under way into loops that are nested too deeply")
+					return ir.Seq(list...), sum
+				}
+				c, e = p.single(s, now.copies())
+			}
+			if p.meets(now, e.head) {
+				out = append(out, p.barrier(s.Origin()))
+				if p.cmp.guess != "" {
+					p.remark(s.Origin(), "a barrier to be safe: "+p.cmp.guess)
+				}
+				changed = true
+				now = now.sync()
+				sum.tail = sum.tail.sync()
+				sum.synced, sum.settled, waited = true, sum.settled || all, false
 			}
 		}
 		changed = changed || c != s
-		if _, nested := s.(*ir.AttrStmt); !nested && p.meets(now, e.head) {
-			out = append(out, p.barrier(s.Origin()))
-			if p.cmp.guess != "" {
-				p.remark(s.Origin(), "a barrier to be safe: "+p.cmp.guess)
-			}
-			changed = true
-			now = now.sync()
-			sum.tail = sum.tail.sync()
-			sum.synced, waited = true, false
-		}
 		out = append(out, c)
 		if !sum.synced {
-			for _, a := range e.head {
-				if waited && !a.afterWait {
-					b := *a
-					b.afterWait = true
-					a = &b
+			sum.head = append(sum.head, e.head...)
+		}
+		if !sum.settled {
+			if waited {
+				sum.landing = append(sum.landing, e.head...)
+			}
+			for _, a := range e.landing {
+				if !waited || !slices.Contains(e.head, a) {
+					sum.landing = append(sum.landing, a)
 				}
-				sum.head = append(sum.head, a)
 			}
 		}
 		if n, ok := waitGroups(c); ok {
 			now, sum.tail = now.wait(n), sum.tail.wait(n)
+			waited, all = true, all || n == 0
+			continue
+		}
+		if e.synced {
+			now, sum.tail, sum.synced = now.copies(), sum.tail.copies(), true
+			sum.settled = sum.settled || e.settled || all
+			waited = false
+		}
+		if e.waits {
+			now, sum.tail = now.wait(1), sum.tail.wait(1)
 			waited = true
 		}
-		waited = waited && !e.synced || e.waits && !e.synced
-		sum.waits = sum.waits || e.waits
-		if e.synced {
-			now = state{pending: now.sync().pending}.add(e.tail)
-			sum.tail = state{pending: sum.tail.sync().pending}.add(e.tail)
-			sum.synced = true
-		} else {
-			now, sum.tail = now.add(e.tail), sum.tail.add(e.tail)
-		}
+		now, sum.tail = now.add(e.tail), sum.tail.add(e.tail)
 	}
+	sum.waits = waited
 	if !changed {
 		if len(list) == 1 {
 			return list[0], sum
@@ -383,11 +416,8 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 // lands reports asynchronous copies under way that a wait within a statement
 // makes land where the statement then meets them: a barrier in front of the
 // statement does not help.
-func (p *planner) lands(s state, head []*access) bool {
-	for _, b := range head {
-		if !b.afterWait {
-			continue
-		}
+func (p *planner) lands(s state, landing []*access) bool {
+	for _, b := range landing {
 		for _, list := range [][]*access{s.plain, s.pending} {
 			for _, a := range list {
 				if a.async && p.conflict(a, b) {
@@ -397,51 +427,6 @@ func (p *planner) lands(s state, head []*access) bool {
 		}
 	}
 	return false
-}
-
-// enter places the barriers within a loop or branch that copies under way before
-// it call for, behind the waits in it.
-func (p *planner) enter(s ir.Stmt, under state) ir.Stmt {
-	under.plain = nil
-	switch s := s.(type) {
-	case *ir.For:
-		if !p.uniform(s.Min) || !p.uniform(s.Extent) || s.Step != nil && !p.uniform(s.Step) {
-			break
-		}
-		if lo, ok := ir.AsInt(s.Min); ok && s.Step == nil {
-			if n, ok := ir.AsInt(s.Extent); ok && n > 0 {
-				p.cmp.ranges[s.Var] = rangedVar{s.Var, lo, n}
-				defer delete(p.cmp.ranges, s.Var)
-			}
-		}
-		if body, _ := p.seq(ir.Stmts(s.Body), under); !sameStmts(body, s.Body) {
-			t := *s
-			t.Body = body
-			return &t
-		}
-	case *ir.While:
-		if !p.uniform(s.Cond) {
-			break
-		}
-		if body, _ := p.seq(ir.Stmts(s.Body), under); !sameStmts(body, s.Body) {
-			t := *s
-			t.Body = body
-			return &t
-		}
-	case *ir.IfThenElse:
-		if !p.uniform(s.Cond) {
-			break
-		}
-		then, _ := p.seq(ir.Stmts(s.Then), under)
-		var els ir.Stmt
-		if s.Else != nil {
-			els, _ = p.seq(ir.Stmts(s.Else), under)
-		}
-		if !sameStmts(then, s.Then) || !sameStmts(els, s.Else) {
-			return &ir.IfThenElse{Cond: s.Cond, Then: then, Else: els, Org: s.Org}
-		}
-	}
-	return s
 }
 
 // waitGroups is the operand of a wait for asynchronous copies.
@@ -480,25 +465,40 @@ func isBarrier(s ir.Stmt) bool {
 	return false
 }
 
-func (p *planner) single(s ir.Stmt) (ir.Stmt, effect) {
+// single places barriers within a statement that is no sequence and begins
+// with asynchronous copies under way.
+func (p *planner) single(s ir.Stmt, under state) (ir.Stmt, effect) {
+	t, e := p.inside(s, under)
+	d := plan{t, e}
+	p.done[t] = d
+	if len(under.pending) == 0 {
+		p.done[s] = d
+	}
+	return t, e
+}
+
+func (p *planner) inside(s ir.Stmt, under state) (ir.Stmt, effect) {
 	if isBarrier(s) {
 		return s, effect{synced: true}
 	}
 	switch s := s.(type) {
 	case *ir.For:
 		if p.uniform(s.Min) && p.uniform(s.Extent) && (s.Step == nil || p.uniform(s.Step)) {
-			return p.loop(s)
+			return p.loop(s, under)
 		}
-		return s, p.whole(s)
 	case *ir.While:
 		if !p.uniform(s.Cond) {
-			return s, p.whole(s)
+			break
 		}
-		body, e := p.repeat(s.Body, nil)
-		e.head = append(p.reads(s.Cond), e.head...)
-		e.tail.plain = append(p.reads(s.Cond), e.tail.plain...)
-		e.synced = false
-		if body != s.Body {
+		body, e := p.repeat(s.Body, under, nil)
+		cond := p.reads(s.Cond)
+		if e.waits {
+			e.landing = append(append(e.landing, cond...), e.head...)
+		}
+		e.head = append(cond, e.head...)
+		e.tail.plain = append(cond[:len(cond):len(cond)], e.tail.plain...)
+		e.synced, e.settled = false, false
+		if !sameStmts(body, s.Body) {
 			t := *s
 			t.Body = body
 			return &t, e
@@ -506,25 +506,29 @@ func (p *planner) single(s ir.Stmt) (ir.Stmt, effect) {
 		return s, e
 	case *ir.IfThenElse:
 		if !p.uniform(s.Cond) {
-			return s, p.whole(s)
+			break
 		}
-		then, e := p.seq(ir.Stmts(s.Then), state{})
+		then, e := p.seq(ir.Stmts(s.Then), under)
 		var els ir.Stmt
 		var f effect
 		if s.Else != nil {
-			els, f = p.seq(ir.Stmts(s.Else), state{})
+			els, f = p.seq(ir.Stmts(s.Else), under)
 		}
-		cond := p.reads(s.Cond)
-		e.head = append(append(cond, e.head...), f.head...)
+		e.head = append(append(p.reads(s.Cond), e.head...), f.head...)
+		e.landing = append(e.landing, f.landing...)
 		e.tail = e.tail.add(f.tail)
-		e.synced = e.synced && f.synced
+		e.synced, e.settled = e.synced && f.synced, e.settled && f.settled
 		e.waits = e.waits || f.waits
 		if !sameStmts(then, s.Then) || !sameStmts(els, s.Else) {
 			return &ir.IfThenElse{Cond: s.Cond, Then: then, Else: els, Org: s.Org}, e
 		}
 		return s, e
 	}
-	return s, p.whole(s)
+	e := p.whole(s)
+	if p.lands(under, e.landing) {
+		p.fail(s.Origin(), "asynchronous copies land where only some threads pass: no barrier can stand behind the wait")
+	}
+	return s, e
 }
 
 // sameStmts compares a statement with what seq made of it: a sequence is
@@ -543,7 +547,7 @@ func sameStmts(a, b ir.Stmt) bool {
 }
 
 // loop places barriers in a loop that all threads run alike.
-func (p *planner) loop(s *ir.For) (ir.Stmt, effect) {
+func (p *planner) loop(s *ir.For, under state) (ir.Stmt, effect) {
 	lo, okLo := ir.AsInt(s.Min)
 	n, okN := ir.AsInt(s.Extent)
 	step := int64(1)
@@ -563,7 +567,7 @@ func (p *planner) loop(s *ir.For) (ir.Stmt, effect) {
 		least, _, ok := p.cmp.interval(s.Extent, &access{})
 		runs = ok && least > 0
 	}
-	body, e := p.repeat(s.Body, func(a *access, exact bool) *access {
+	body, e := p.repeat(s.Body, under, func(a *access, exact bool) *access {
 		if once {
 			return nil
 		}
@@ -574,7 +578,14 @@ func (p *planner) loop(s *ir.For) (ir.Stmt, effect) {
 	})
 	// Seen from outside, the variable takes all values; before the first
 	// barrier and after the last one only the first and last.
-	out := effect{synced: e.synced && runs, waits: e.waits}
+	out := effect{synced: e.synced && runs, settled: e.settled && runs, waits: e.waits}
+	landing := e.landing
+	if e.waits && !once { // in the next iteration
+		landing = append(landing[:len(landing):len(landing)], e.head...)
+	}
+	for _, a := range landing {
+		out.landing = append(out.landing, a.anyOf(s.Var, lo, n, known && step == 1))
+	}
 	for _, a := range e.head {
 		if e.synced && known {
 			out.head = append(out.head, a.substitute(s.Var, s.Min))
@@ -605,14 +616,15 @@ func (p *planner) loop(s *ir.For) (ir.Stmt, effect) {
 	return s, out
 }
 
-// repeat places barriers within one iteration, then between an iteration and
-// the ones before it. previous turns an access of this iteration into one of
-// the iteration before (exact), or of any before; nil drops it.
-func (p *planner) repeat(body ir.Stmt, previous func(a *access, exact bool) *access) (ir.Stmt, effect) {
+// repeat places barriers within one iteration, the first of which begins with
+// copies under way, then between an iteration and the ones before it. previous
+// turns an access of this iteration into one of the iteration before (exact),
+// or of any before; nil drops it.
+func (p *planner) repeat(body ir.Stmt, under state, previous func(a *access, exact bool) *access) (ir.Stmt, effect) {
 	if previous == nil {
 		previous = func(a *access, _ bool) *access { return a }
 	}
-	b, e := p.seq(ir.Stmts(body), state{})
+	b, e := p.seq(ir.Stmts(body), under)
 	var carried state
 	for _, a := range e.tail.plain {
 		if q := previous(a, e.synced && !a.async); q != nil {
@@ -623,6 +635,9 @@ func (p *planner) repeat(body ir.Stmt, previous func(a *access, exact bool) *acc
 		if q := previous(a, false); q != nil {
 			carried.pending = append(carried.pending, q)
 		}
+	}
+	if e.waits {
+		carried = carried.add(under.wait(1))
 	}
 	if len(carried.plain) == 0 && len(carried.pending) == 0 {
 		return b, e
@@ -726,16 +741,16 @@ func (p *planner) whole(s ir.Stmt) effect {
 	}
 	walk(s, nil, nil, nil)
 	p.checkInside(s, e.head)
+	if _, leaf := waitGroups(s); leaf {
+		return e
+	}
 	ir.WalkExprs(s, func(x ir.Expr) bool {
-		if c, ok := ir.IsCall(x, "ptx_wait_group"); ok && c != nil {
-			e.waits = true
-		}
+		_, wait := ir.IsCall(x, "ptx_wait_group")
+		e.waits = e.waits || wait
 		return true
 	})
-	if _, leaf := waitGroups(s); !leaf && e.waits {
-		for _, a := range e.head {
-			a.afterWait = true
-		}
+	if e.waits {
+		e.landing = e.head
 	}
 	return e
 }

@@ -20,9 +20,6 @@ type access struct {
 	write  bool
 	atomic bool
 	async  bool // a write that lands at an unknown time before a wait
-	// afterWait: a wait for asynchronous copies comes before it in the
-	// statement summarised, with no barrier in between.
-	afterWait bool
 }
 
 type rangedVar struct {

@@ -12,8 +12,9 @@ import (
 )
 
 // randomKernel is a kernel of 8 threads that stores to and loads from 32
-// elements of shared memory at random affine places, in loops and branches.
-func randomKernel(r *rand.Rand) string {
+// elements of shared memory at random affine places, in loops and branches;
+// with copies it also has asynchronous copies and waits for them.
+func randomKernel(r *rand.Rand, copies bool) string {
 	var b strings.Builder
 	b.WriteString(`@T.prim_func(private=True)
 def k_kernel(A: T.handle("float32", "global"), n: T.int32):
@@ -47,7 +48,22 @@ def k_kernel(A: T.handle("float32", "global"), n: T.int32):
 	}
 	var stmts func(indent string, depth int, vars []string, uniform bool)
 	stmts = func(indent string, depth int, vars []string, uniform bool) {
-		for range 1 + r.Intn(3) {
+		some := 3
+		if copies {
+			some = 5
+		}
+		for range 1 + r.Intn(some) {
+			if copies && r.Intn(3) == 0 {
+				if r.Intn(2) == 0 {
+					fmt.Fprintf(&b, "%sT.ptx_wait_group(%d)\n", indent, r.Intn(3))
+					continue
+				}
+				if depth > 0 || r.Intn(2) == 0 {
+					fmt.Fprintf(&b, `%sT.ptx_cp_async(T.tvm_access_ptr(T.type_annotation("float32"), s.data, %s, 1, 2), T.tvm_access_ptr(T.type_annotation("float32"), A, tx, 1, 1), 1)`+"\n", indent, index(vars, true))
+				}
+				fmt.Fprintf(&b, "%sT.ptx_commit_group()\n", indent)
+				continue
+			}
 			switch k := r.Intn(8); {
 			case k < 3:
 				fmt.Fprintf(&b, "%ss[%s] = T.float32(1.0)\n", indent, index(vars, true))
@@ -75,10 +91,33 @@ def k_kernel(A: T.handle("float32", "global"), n: T.int32):
 
 // touch is one access of a simulated thread.
 type touch struct {
-	phase int // barriers passed before it
-	at    int64
-	write bool
+	phase               int // barriers passed before it
+	waits               int // waits for copies before it
+	at                  int64
+	write               bool
+	async               bool // it ends with wait number landWait, after landPhase barriers
+	landPhase, landWait int
 }
+
+// meets reports that nothing keeps the accesses of two threads apart. What
+// touches the target of a copy between its start and its wait, with barriers on
+// both sides, is the kernel's own mistake: no barrier helps.
+func (a touch) meets(b touch) bool {
+	switch {
+	case !a.write && !b.write:
+		return false
+	case a.async && b.async:
+		return a.phase == b.phase
+	case b.async:
+		return b.meets(a)
+	case a.async:
+		return a.phase == b.phase || a.landPhase == b.phase && a.landWait <= b.waits
+	}
+	return a.phase == b.phase
+}
+
+// never is the number of a copy's wait if there is none.
+const never = 1 << 30
 
 // simulate runs one thread and lists what it touches in shared memory.
 func simulate(t *testing.T, body ir.Stmt, thread, n int64) (out []touch, barriers int) {
@@ -97,6 +136,9 @@ func simulate(t *testing.T, body ir.Stmt, thread, n int64) (out []touch, barrier
 		}
 		return out.val[0]
 	}
+	waits := 0
+	var groups [][]int // copies under way, by the groups they are committed in
+	var open []int     // copies that are not committed
 	var run func(s ir.Stmt)
 	run = func(s ir.Stmt) {
 		switch s := s.(type) {
@@ -120,14 +162,30 @@ func simulate(t *testing.T, body ir.Stmt, thread, n int64) (out []touch, barrier
 			}
 		case *ir.BufferStore:
 			if l, ok := s.Value.(*ir.BufferLoad); ok {
-				out = append(out, touch{barriers, eval(l.Indices[0]), false})
+				out = append(out, touch{phase: barriers, waits: waits, at: eval(l.Indices[0])})
 			}
 			if s.Buffer.Scope() == "shared" {
-				out = append(out, touch{barriers, eval(s.Indices[0]), true})
+				out = append(out, touch{phase: barriers, waits: waits, at: eval(s.Indices[0]), write: true})
 			}
 		case *ir.Evaluate:
 			if isBarrier(s) {
 				barriers++
+			}
+			if c, ok := ir.IsCall(s.Value, "ptx_cp_async"); ok {
+				ptr := c.Args[0].(*ir.Call)
+				open = append(open, len(out))
+				out = append(out, touch{phase: barriers, waits: waits, at: eval(ptr.Args[2]), write: true, async: true, landPhase: never, landWait: never})
+			}
+			if _, ok := ir.IsCall(s.Value, "ptx_commit_group"); ok {
+				groups, open = append(groups, open), nil
+			}
+			if left, ok := waitGroups(s); ok {
+				waits++
+				for ; len(groups) > int(left); groups = groups[1:] {
+					for _, i := range groups[0] {
+						out[i].landPhase, out[i].landWait = barriers, waits
+					}
+				}
 			}
 		}
 	}
@@ -144,52 +202,62 @@ func simulate(t *testing.T, body ir.Stmt, thread, n int64) (out []touch, barrier
 
 // TestThreadSyncAgainstSimulation places barriers in random kernels and runs
 // the result thread by thread: all threads pass the same barriers, and between
-// two of them no thread touches what another one writes.
+// two of them no thread touches what another one writes, copies that a wait made
+// land included.
 func TestThreadSyncAgainstSimulation(t *testing.T) {
-	r := rand.New(rand.NewSource(1))
-	placed := 0
-	for range 1500 {
-		text := randomKernel(r)
-		m, err := script.ParseString("random.tir", text)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		out, err := (&pipeline.Context{}).Run(ThreadSyncShared, m)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		if out != m {
-			placed++
-		}
-		for n := range int64(4) {
-			type owner struct {
-				thread  int64
-				written bool
+	for _, copies := range []bool{false, true} {
+		r := rand.New(rand.NewSource(1))
+		placed := 0
+		for range 1500 {
+			text := randomKernel(r, copies)
+			m, err := script.ParseString("random.tir", text)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
 			}
-			seen := map[[2]int64][]owner{}
-			first := -1
-			for thread := range int64(8) {
-				list, barriers := simulate(t, out.Funcs[0].Body, thread, n)
-				if first < 0 {
-					first = barriers
-				} else if barriers != first {
-					t.Fatalf("threads pass %d and %d barriers (n = %d):\n%s", first, barriers, n, script.Print(out))
-				}
-				for _, a := range list {
-					k := [2]int64{int64(a.phase), a.at}
-					for _, o := range seen[k] {
-						if o.thread != thread && (o.written || a.write) {
-							t.Fatalf("threads %d and %d meet at s[%d] after %d barriers (n = %d):\n%s", o.thread, thread, a.at, a.phase, n, script.Print(out))
-						}
-					}
-					seen[k] = append(seen[k], owner{thread, a.write})
+			out, err := (&pipeline.Context{}).Run(ThreadSyncShared, m)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if out != m {
+				placed++
+			}
+			for n := range int64(4) {
+				if err := simulateAll(t, out.Funcs[0].Body, n); err != nil {
+					t.Fatalf("n = %d: %v:\n%s", n, err, script.Print(out))
 				}
 			}
 		}
+		if placed < 500 {
+			t.Errorf("copies %v: only %d of the kernels needed a barrier: the test is too weak", copies, placed)
+		}
 	}
-	if placed < 500 {
-		t.Errorf("only %d of the kernels needed a barrier: the test is too weak", placed)
+}
+
+// simulateAll runs all threads and compares what they touch.
+func simulateAll(t *testing.T, body ir.Stmt, n int64) error {
+	type owner struct {
+		thread int64
+		touch  touch
 	}
+	seen := map[int64][]owner{}
+	first := -1
+	for thread := range int64(8) {
+		list, barriers := simulate(t, body, thread, n)
+		if first < 0 {
+			first = barriers
+		} else if barriers != first {
+			return fmt.Errorf("threads pass %d and %d barriers", first, barriers)
+		}
+		for _, a := range list {
+			for _, o := range seen[a.at] {
+				if o.thread != thread && o.touch.meets(a) {
+					return fmt.Errorf("threads %d and %d meet at s[%d] after %d and %d barriers", o.thread, thread, a.at, o.touch.phase, a.phase)
+				}
+			}
+			seen[a.at] = append(seen[a.at], owner{thread, a})
+		}
+	}
+	return nil
 }
 
 // TestConvertSSA duplicates a loop, which defines its variable twice.
