@@ -38,8 +38,8 @@ func seeds(list string) ([]uint64, error) {
 	return out, nil
 }
 
-// TestRandomKernels lowers random kernels, of tile operators and of single
-// threads, for sm_80: every state that can be run as a whole must leave the
+// TestRandomKernels lowers random kernels, of tile operators, of single
+// threads and around pipelined loops, for sm_80: every state that can be run as a whole must leave the
 // arrays that the kernel as written does, and have no findings.
 //
 //	go test ./internal/pipeline/cuda -run RandomKernels -seeds 1000-3999
@@ -54,22 +54,32 @@ func TestRandomKernels(t *testing.T) {
 	}
 	ran := 0
 	for _, seed := range list {
-		for _, tile := range []bool{false, true} {
-			n, err := lowerRandom(t, p, seed, tile)
+		for _, k := range randomKernels {
+			n, err := lowerRandom(t, p, seed, k.text(seed))
 			if err != nil {
-				t.Errorf("seed %d, tile %v: %v", seed, tile, err)
+				t.Errorf("seed %d, %s: %v", seed, k.name, err)
 			}
 			ran += n
 		}
 	}
 	if ran < len(list) {
-		t.Errorf("%d states of %d kernels were run", ran, 2*len(list))
+		t.Errorf("%d states of %d kernels were run", ran, len(randomKernels)*len(list))
 	}
-	t.Logf("%d kernels, %d states", 2*len(list), ran)
+	t.Logf("%d kernels, %d states", len(randomKernels)*len(list), ran)
 }
 
-func lowerRandom(t *testing.T, p pipeline.Pipeline, seed uint64, tile bool) (ran int, err error) {
-	m, err := script.ParseString("random.tir", interp.RandomKernel(seed, tile))
+// randomKernels are the kinds of kernels that are lowered for each seed.
+var randomKernels = []struct {
+	name string
+	text func(seed uint64) string
+}{
+	{"threads", func(seed uint64) string { return interp.RandomKernel(seed, false) }},
+	{"tiles", func(seed uint64) string { return interp.RandomKernel(seed, true) }},
+	{"pipeline", interp.RandomPipeline},
+}
+
+func lowerRandom(t *testing.T, p pipeline.Pipeline, seed uint64, text string) (ran int, err error) {
+	m, err := script.ParseString("random.tir", text)
 	if err != nil {
 		return 0, err
 	}
