@@ -170,7 +170,7 @@ func isKernelFile(arg string) bool {
 // checkFile lowers a kernel and keeps its states. Settings that the source
 // took for itself are left out of o.Set.
 func (d *Deps) checkFile(ctx context.Context, file string, o *CheckOptions) ([]checkState, string, error) {
-	in, err := d.readKernel(file, o.TraceDir, o.SourceOptions)
+	in, err := d.readKernel(file, o.TraceDir, o.source())
 	if err != nil {
 		return nil, "", err
 	}

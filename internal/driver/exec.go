@@ -110,7 +110,7 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 	case o.Timeout <= 0:
 		return nil, Usagef("--timeout %v: expected a positive duration", o.Timeout)
 	}
-	in, err := d.readKernel(o.file(), o.TraceDir, o.SourceOptions)
+	in, err := d.readKernel(o.file(), o.TraceDir, o.source())
 	if err != nil {
 		return nil, err
 	}

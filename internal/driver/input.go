@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -34,12 +35,14 @@ type input struct {
 	mod  *ir.IRModule
 	from *resumed // the run it was taken from; nil for a file
 
-	python     bool         // TileLang source
-	imports    []*ir.Source // other files that it was made from
-	asked      []askedFile  // files that were looked for besides
-	runtime    []string     // settings of symbolic sizes and scalars
-	passConfig []string     // of the source's decorator, KEY=VALUE
-	target     string       // likewise
+	python     bool                                   // TileLang source
+	imports    []*ir.Source                           // other files that it was made from
+	asked      []askedFile                            // files that were looked for besides
+	runtime    []string                               // settings of symbolic sizes and scalars
+	passConfig []string                               // of the source's decorator, KEY=VALUE
+	target     string                                 // likewise
+	again      func(arch string) (*input, *diag.List) // reads it for another GPU, which the source asks for; nil if it does not
+	arch       string                                 // that it was read for
 }
 
 // place is the input's name and the line its kernel begins on.
@@ -134,8 +137,9 @@ func (d *Deps) readKernel(path, traceDir string, so SourceOptions) (*input, erro
 // evaluate takes the kernel out of TileLang source. What it imports is looked
 // for in the folder dir alone; "": nowhere.
 func (in *input) evaluate(dir string, so SourceOptions) *diag.List {
-	in.python = true
-	opts := tilelang.Options{Func: so.Func}
+	was := *in
+	in.python, in.arch = true, cmp.Or(so.arch, DefaultTarget)
+	opts := tilelang.Options{Func: so.Func, Arch: in.arch}
 	if dir != "" {
 		opts.Open = func(name string) (string, bool, error) {
 			f := askedFile{path: filepath.Join(dir, filepath.FromSlash(name))}
@@ -152,6 +156,14 @@ func (in *input) evaluate(dir string, so SourceOptions) *diag.List {
 	if prog == nil {
 		return diags
 	}
+	if prog.AsksDevice {
+		in.again = func(arch string) (*input, *diag.List) {
+			of, so := was, so
+			so.arch = arch
+			diags := of.evaluate(dir, so)
+			return &of, diags
+		}
+	}
 	in.mod, in.imports = prog.Module, prog.Imports
 	for _, s := range prog.Runtime {
 		in.runtime = append(in.runtime, s.Name+"="+s.Value)
@@ -161,6 +173,22 @@ func (in *input) evaluate(dir string, so SourceOptions) *diag.List {
 	}
 	in.target = prog.Target
 	return diags
+}
+
+// inputFor is the input for a target: a source that asks for the GPU it runs on
+// may make another kernel for each.
+func (d *Deps) inputFor(in *input, arch string) (*input, error) {
+	if in.again == nil || in.arch == arch {
+		return in, nil
+	}
+	of, diags := in.again(arch)
+	if diags.Len() > 0 {
+		d.printDiagnostics(diags)
+	}
+	if of.mod == nil || diags.HasErrors() {
+		return nil, reported(ExitUsage)
+	}
+	return of, nil
 }
 
 // read reads the file; one that is not there is no error.

@@ -1,9 +1,12 @@
 package driver
 
+import "strings"
+
 // SourceOptions say how a kernel's file is read.
 type SourceOptions struct {
 	Func string   // the kernel, of a file with several; "": the only one
 	Set  []string // NAME=VALUE: arguments, constants, symbolic sizes, scalars
+	arch string   // what the source is told of the GPU; "": DefaultTarget
 }
 
 // RunOptions are what `run` was asked for.
@@ -30,6 +33,13 @@ type RunOptions struct {
 	Skip, Only       []string
 	JSON             bool
 	Stats            bool // compile, and tell what each kernel uses
+}
+
+// source says how the kernel's file is read for the first of the targets.
+func (o RunOptions) source() SourceOptions {
+	so := o.SourceOptions
+	so.arch, _, _ = strings.Cut(o.Target, ",")
+	return so
 }
 
 // file is the file of a command that takes one; "" is the embedded kernel.

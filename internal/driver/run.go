@@ -104,7 +104,7 @@ func (d *Deps) readJobs(ctx context.Context, o RunOptions) ([]*job, error) {
 		for _, fn := range funcs { // several kernels of one file are lowered one after the other
 			one := o
 			one.Func = fn
-			in, err := d.readKernelUntil(ctx, f, o.TraceDir, one.SourceOptions)
+			in, err := d.readKernelUntil(ctx, f, o.TraceDir, one.source())
 			if err != nil {
 				return nil, err
 			}
@@ -202,11 +202,19 @@ func (d *Deps) plan(in *input, o RunOptions) ([]*job, error) {
 		return nil, usageName(err)
 	}
 	config := pipeline.Options{}
+	var odd []string
 	for _, kv := range in.passConfig {
 		// A decorator may name options of passes that another compiler has.
 		if k, v, _ := strings.Cut(kv, "="); config.Set(k, v) != nil {
-			d.notef("%s: pass option %s=%s of the source has no meaning here", in.name, k, v)
+			odd = append(odd, k+"="+v)
 		}
+	}
+	switch len(odd) {
+	case 0:
+	case 1:
+		d.notef("%s: pass option %s of the source has no meaning here", in.name, odd[0])
+	default:
+		d.notef("%s: pass options %s of the source have no meaning here", in.name, strings.Join(odd, ", "))
 	}
 	for _, kv := range o.PassConfig {
 		k, v, ok := strings.Cut(kv, "=")
@@ -248,7 +256,11 @@ func (d *Deps) plan(in *input, o RunOptions) ([]*job, error) {
 				return nil, err
 			}
 		}
-		jobs = append(jobs, &job{in: in, opts: o, target: t, pipe: pipe, config: config})
+		of, err := d.inputFor(in, name)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, &job{in: of, opts: o, target: t, pipe: pipe, config: config})
 	}
 	return jobs, nil
 }

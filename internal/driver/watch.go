@@ -199,7 +199,7 @@ func (w *watcher) tell(err error) {
 }
 
 func (w *watcher) once(ctx context.Context) error {
-	in, err := w.d.readKernel(w.file, w.o.TraceDir, w.o.SourceOptions)
+	in, err := w.d.readKernel(w.file, w.o.TraceDir, w.o.source())
 	if in != nil {
 		w.asked = in.asked
 		for _, f := range w.asked {

@@ -260,7 +260,9 @@ func (b *builder) bindVar(in *interp, name string, e ir.Expr) *ir.Var {
 // evalStmt is what an expression statement does.
 func (b *builder) evalStmt(in *interp, v value) {
 	switch v := v.(type) {
-	case noneType, string, *unknown, *tuple, *list:
+	case *unknown:
+		panic(in.needKnown(v)) // what it emits would be left out
+	case noneType, string, *tuple, *list:
 	case *loopSpec, *stepLoop:
 		panic(in.errorf("a loop by itself does nothing").hint("write for ... in it"))
 	case ctxValue:
@@ -507,6 +509,8 @@ func (b *builder) bindValue(in *interp, name string, v value) value {
 		return b.bindVar(in, name, x)
 	case ctxValue:
 		return x.enter(in, b)
+	case *loopSpec:
+		return b.enterLoop(in, x)
 	}
 	return v
 }

@@ -421,6 +421,8 @@ func (in *interp) length(v value) value {
 	switch x := v.(type) {
 	case string:
 		return int64(len([]rune(x)))
+	case ir.DType:
+		return int64(len(x.String()))
 	case *tuple:
 		return int64(len(x.elts))
 	case *list:
@@ -642,6 +644,8 @@ func (in *interp) isInstance(v, cls value) bool {
 			return name == "int" || name == "bool"
 		case "str":
 			return name == "str" || name == "dtype"
+		case "T.dtype":
+			return name == "dtype"
 		case "NoneType":
 			return isNone(v)
 		case "type":

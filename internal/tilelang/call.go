@@ -39,6 +39,9 @@ type signature struct {
 	params []sigParam
 	star   int // index from which positional arguments go to rest; -1: none
 	kwVar  bool
+	// shift names the first parameter where TileLang puts it, given by keyword,
+	// before the positional arguments: f("x", dtype=t) is f(t, "x").
+	shift string
 }
 
 type sigParam struct {
@@ -106,6 +109,9 @@ func sigDefault(s string) value {
 // bind sorts the arguments into the parameters of a builtin.
 func (in *interp) bind(sig *signature, a *args) {
 	a.sig = sig
+	if sig.shift != "" {
+		a.shift(sig.shift)
+	}
 	n := len(sig.params)
 	a.v, a.at, a.given = make([]value, n), make([]ir.Span, n), make([]bool, n)
 	npos := n
@@ -161,6 +167,21 @@ func (in *interp) bind(sig *signature, a *args) {
 			panic(in.errorAt(a.call, "%s needs an argument %s", sig.name, p.name).is("TypeError"))
 		}
 		a.v[i], a.at[i] = p.def, a.call
+	}
+}
+
+// shift puts the keyword argument of a name before the positional ones.
+func (a *args) shift(name string) {
+	for i, k := range a.kw {
+		if k.name != name {
+			continue
+		}
+		a.kw = append(a.kw[:i:i], a.kw[i+1:]...)
+		for len(a.posAt) < len(a.pos) {
+			a.posAt = append(a.posAt, a.call)
+		}
+		a.pos, a.posAt = append([]value{k.v}, a.pos...), append([]ir.Span{k.at}, a.posAt...)
+		return
 	}
 }
 

@@ -360,6 +360,8 @@ func (in *interp) contains(c, x value) value {
 	switch c := c.(type) {
 	case *unknown:
 		return in.derived(c, "a membership test")
+	case ir.DType:
+		return in.contains(c.String(), x)
 	case string:
 		s, ok := textOf(x)
 		if !ok {

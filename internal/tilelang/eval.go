@@ -29,6 +29,9 @@ type interp struct {
 	b    *builder // the kernel under construction, nil outside of one
 	lang *module  // the kernel language, T
 
+	arch        string // what the kernel is compiled for, "" if that is not known
+	askedDevice bool   // the source asked for it
+
 	sel        selection
 	calls      []kernelCall         // calls of the selected kernel's function
 	dry        bool                 // running test code for the calls in it
@@ -593,6 +596,8 @@ func (in *interp) iterate(v value) []value {
 			out[i] = v.start + int64(i)*v.step
 		}
 		return out
+	case ir.DType: // a string in Python
+		return in.iterate(v.String())
 	case string:
 		in.cells(len(v))
 		var out []value

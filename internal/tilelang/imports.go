@@ -188,9 +188,12 @@ func (in *interp) runImport(m *localModule, src *ir.Source) {
 
 // importModule is import a.b as c.
 func (in *interp) importModule(f *frame, a syntax.Alias) {
-	root, _, _ := strings.Cut(a.Name, ".")
+	root, _, below := strings.Cut(a.Name, ".")
 	m := in.module(a.Name)
-	if _, unknown := m.(*unknown); !unknown {
+	if a.As == "" && below && isUnknown(m) {
+		m = in.module(root) // import tilelang.profiler binds tilelang
+	}
+	if !isUnknown(m) {
 		if a.As == "" {
 			m = in.module(root)
 			a.As = root

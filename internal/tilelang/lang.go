@@ -26,7 +26,7 @@ func makeLangFuncs() map[string]*builtin {
 	for _, group := range []func(def definer){
 		langBuffers, langLoops, langTiles, langReductions, langAtomics, langSync, langMath, langAnnotations, langCalls, langLayouts,
 	} {
-		group(func(sig string, fn func(in *interp, a *args) value) {
+		group(func(sig string, fn func(in *interp, a *args) value) *signature {
 			s := parseSig(sig)
 			name := s.name
 			s.name = "T." + s.name
@@ -34,6 +34,7 @@ func makeLangFuncs() map[string]*builtin {
 				panic("tilelang: T." + name + " is defined twice")
 			}
 			m[name] = &builtin{name: s.name, sig: s, fn: fn}
+			return s
 		})
 	}
 	for alias, name := range langAliases {
@@ -45,8 +46,8 @@ func makeLangFuncs() map[string]*builtin {
 	return m
 }
 
-// definer adds a function to the table.
-type definer func(sig string, fn func(in *interp, a *args) value)
+// definer adds a function to the table; it returns its signature.
+type definer func(sig string, fn func(in *interp, a *args) value) *signature
 
 // langAliases are second names of functions.
 var langAliases = map[string]string{

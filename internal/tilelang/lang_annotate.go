@@ -143,12 +143,11 @@ func langAnnotations(def definer) {
 
 // langCalls adds calls out of the IR, evaluation, asserts and printing.
 func langCalls(def definer) {
-	def("call_extern(dtype, func_name, *args)", func(in *interp, a *args) value {
-		return in.typedIntrin("call_extern", in.dtypeOf(a.v[0], a.at[0]), append([]value{in.stringArg(a, 1)}, a.rest...)...)
-	})
-	def("call_pure_extern(dtype, func_name, *args)", func(in *interp, a *args) value {
-		return in.typedIntrin("call_pure_extern", in.dtypeOf(a.v[0], a.at[0]), append([]value{in.stringArg(a, 1)}, a.rest...)...)
-	})
+	for _, name := range []string{"call_extern", "call_pure_extern"} {
+		def(name+"(dtype, func_name, *args)", func(in *interp, a *args) value {
+			return in.typedIntrin(name, in.dtypeOf(a.v[0], a.at[0]), append([]value{in.stringArg(a, 1)}, a.rest...)...)
+		}).shift = "dtype"
+	}
 	def("call_intrin(dtype, func_name, *args, annotations=None)", func(in *interp, a *args) value {
 		name := ""
 		switch f := a.v[1].(type) {
@@ -183,7 +182,7 @@ func langCalls(def definer) {
 		}
 		c := &ir.Call{Op: op, Type: t, Args: list}
 		return in.withAttrs(c, (&callAttrs{}).from(in, a.v[2]))
-	})
+	}).shift = "dtype"
 	def("call_packed(*args)", func(in *interp, a *args) value { return in.intrin("call_packed", a.rest...) })
 	def("tvm_tuple(*args)", func(in *interp, a *args) value { return in.intrin("tvm_tuple", a.rest...) })
 	def("type_annotation(dtype)", func(in *interp, a *args) value {

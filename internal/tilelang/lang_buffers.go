@@ -265,6 +265,12 @@ func langBuffers(def definer) {
 		return in.namedVars(in.stringArg(a, 0), func(n string) value {
 			in.b.consted = append(in.b.consted, n)
 			v, ok := in.b.consts[n]
+			if s, given := in.sel.set[n]; !ok && given { // of a function that the kernel calls
+				v, ok = in.settingValue(s), true
+				in.b.consts[n] = v
+				in.sel.used[n] = true
+				in.sel.consts = append(in.sel.consts, n)
+			}
 			if !ok {
 				f := in.errorf("the size %s is not known", n).hint("set it with --set %s=VALUE", n)
 				panic(f.is("ValueError"))

@@ -39,6 +39,13 @@ func langSync(def definer) {
 	def("inc_max_nreg(reg_count)", func(in *interp, a *args) value { return in.intrin("set_max_nreg", in.exprArg(a, 0), int64(1)) })
 	def("dec_max_nreg(reg_count)", func(in *interp, a *args) value { return in.intrin("set_max_nreg", in.exprArg(a, 0), int64(0)) })
 
+	def("ptx_cp_async(dst_access_ptr, src_access_ptr, num_elems, predicate=None)", func(in *interp, a *args) value {
+		argv := []value{in.exprArg(a, 0), in.exprArg(a, 1), in.exprArg(a, 2)}
+		if !isNone(a.v[3]) {
+			argv = append(argv, in.exprArg(a, 3))
+		}
+		return in.intrin("ptx_cp_async", argv...)
+	})
 	def("sync_threads(barrier_id=None, arrive_count=None)", func(in *interp, a *args) value {
 		argv := []value{"shared"}
 		for i := range 2 {

@@ -19,6 +19,9 @@ type Setting struct{ Name, Value string }
 type Options struct {
 	Set  []Setting
 	Func string // the kernel, "" if the file holds one
+	// Arch is what the kernel is compiled for, such as "sm_90a": what the source is
+	// told of the GPU it runs on. "" leaves that unknown.
+	Arch string
 	// Open reads another file that the kernel's file imports, by its path from the
 	// kernel's directory on, with slashes; found is false if there is none. Nil:
 	// nothing can be imported.
@@ -51,7 +54,7 @@ type Kernel struct {
 // Parameter is something that can be set.
 type Parameter struct {
 	Name    string
-	Kind    string // "argument", "size", "constant", "symbolic size" or "scalar"
+	Kind    string // "argument", "size", "constant", "symbolic size", "scalar" or "device"
 	Default string // in Python's spelling; "" if there is none
 }
 
@@ -72,6 +75,9 @@ type Program struct {
 	// PassConfigs and Target are those of the decorator or the kernel's body.
 	PassConfigs []PassConfig
 	Target      string
+	// AsksDevice says that the source asked for the GPU: another Options.Arch may
+	// give another module.
+	AsksDevice bool
 	// Imports are the other files that were read, in order.
 	Imports []*ir.Source
 }
@@ -116,6 +122,7 @@ type selection struct {
 	consts []string        // names of T.const in the body
 	value  value           // the selected function once it is defined
 	chain  []*function     // the factories called for it, outermost first
+	numSMs int64           // what the source was told, 0 if it did not ask
 	built  *ir.PrimFunc
 	err    *failure
 }
@@ -129,9 +136,9 @@ func Open(src *ir.Source, opts Options) (prog *Program, diags *diag.List) {
 	}
 	prog = &Program{}
 	in := newInterp(file, diags)
-	in.open = opts.Open
+	in.open, in.arch = opts.Open, opts.Arch
 	defer func() {
-		prog.Imports = in.imp.sources
+		prog.Imports, prog.AsksDevice = in.imp.sources, in.askedDevice
 		r := recover()
 		if r == nil {
 			return
@@ -490,6 +497,10 @@ func (in *interp) settingValue(s Setting) value {
 			return false
 		}
 		if _, scope := in.globals.lookup(n.ID); scope == nil {
+			// TileLang's dtype is a string, with more attributes.
+			if t, ok := in.dtypeName(n.ID); ok && t.String() == n.ID {
+				return t
+			}
 			return n.ID
 		}
 	}
@@ -711,6 +722,9 @@ func (in *interp) listParameters(prog *Program) {
 				}
 			}
 		}
+	}
+	if sel.numSMs > 0 {
+		prog.Parameters = append(prog.Parameters, Parameter{smSetting, "device", show(sel.numSMs)})
 	}
 	if sel.built == nil {
 		return

@@ -92,6 +92,18 @@ func (b *builder) loopIterable(in *interp, f *frame, e syntax.Expr) value {
 	return in.apply(fn, a)
 }
 
+// enterLoop is v = T.thread_binding(...): what follows in the scope is the body
+// of the loop, and v its variable.
+func (b *builder) enterLoop(in *interp, spec *loopSpec) value {
+	org := b.org
+	b.push(in, &bframe{kind: fkFor, holds: true, close: func(body ir.Stmt) ir.Stmt { return spec.make(body, org) }})
+	if len(spec.vars) == 1 {
+		return spec.vars[0]
+	}
+	vars := varValues(spec.vars)
+	return &list{vars}
+}
+
 // loop runs the body of a kernel loop once, within it.
 func (b *builder) loop(in *interp, f *frame, s *syntax.For, spec *loopSpec, elts []value, org ir.Span) {
 	b.inside(in, &bframe{kind: fkFor, holds: true, close: func(body ir.Stmt) ir.Stmt {

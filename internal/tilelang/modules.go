@@ -12,12 +12,6 @@ import (
 // module is a module by name; those we do not know are unknown.
 func (in *interp) module(name string) value {
 	switch name {
-	case "tilelang.language", "tl.language", "tilelang.cuda.language":
-		return in.lang
-	case "tilelang", "tl":
-		return in.tilelangModule()
-	case "tilelang.layout":
-		return layoutModule()
 	case "math":
 		return mathModule()
 	case "itertools":
@@ -61,130 +55,16 @@ func (in *interp) module(name string) value {
 			})
 		}
 		return m
-	case "tvm", "tilelang.tvm":
-		return tvmModule("tvm")
 	case "os":
 		return &module{name: "os", get: func(in *interp, n string) (value, bool) { return &unknown{what: "os." + n, at: in.here()}, true }}
 	}
-	if strings.HasPrefix(name, "tilelang.language.") {
-		return in.lang
+	if m := in.tilelangModule(name); m != nil {
+		return m
+	}
+	if m := in.torchSubmodule(name); m != nil {
+		return m
 	}
 	return &unknown{what: name, at: in.here()}
-}
-
-// tvmModule knows the way to operators, tvm.tirx.op.Op.get(name), and the
-// names of node types; all else is unknown.
-func tvmModule(path string) *module {
-	m := &module{name: path}
-	m.attrs = map[string]value{}
-	m.get = func(in *interp, name string) (value, bool) {
-		full := path + "." + name
-		switch name {
-		case "get":
-			return rawBuiltin("Op.get", func(in *interp, a *args) value {
-				s := ""
-				if len(a.pos) == 1 {
-					s, _ = a.pos[0].(string)
-				}
-				op := lookupOp(s)
-				if op == nil {
-					panic(in.errorf("there is no operator %s", pyQuote(s)).is("ValueError"))
-				}
-				return &opValue{op}
-			}), true
-		case "tirx", "tir", "op", "Op", "script":
-			return tvmModule(full), true
-		case "DataType":
-			return in.tilelangDType(), true
-		}
-		if strings.HasSuffix(path, "tirx") || strings.HasSuffix(path, "tir") {
-			if b, ok := langFuncs()[name]; ok {
-				return b, true
-			}
-		}
-		return &unknown{what: full, at: in.here()}, true
-	}
-	return m
-}
-
-// tilelangDType is tilelang.language.dtype and tvm.DataType.
-func (in *interp) tilelangDType() value {
-	return &builtin{name: "dtype", sig: parseSig("dtype(value)"), fn: func(in *interp, a *args) value {
-		return in.dtypeOf(a.v[0], a.at[0])
-	}}
-}
-
-// tilelangModule is the package tilelang.
-func (in *interp) tilelangModule() value {
-	m := &module{name: "tilelang", attrs: map[string]value{"language": in.lang, "layout": layoutModule(), "tvm": tvmModule("tvm"), "__version__": "0.1.15"}}
-	m.attrs["jit"] = jitDecorator("tilelang.jit")
-	m.attrs["lazy_jit"] = jitDecorator("tilelang.lazy_jit")
-	m.attrs["autotune"] = rawBuiltin("tilelang.autotune", func(in *interp, a *args) value {
-		tune := value(none)
-		for _, k := range a.kw {
-			if k.name == "configs" {
-				tune = k.v
-			}
-		}
-		apply := func(in *interp, v value) value {
-			switch j := v.(type) {
-			case *jitFunc:
-				j.tune = tune
-				return j
-			case *function:
-				return &jitFunc{name: j.name, fn: j, opts: map[string]value{}, tune: tune}
-			}
-			return v
-		}
-		if len(a.pos) == 1 && len(a.kw) == 0 {
-			return apply(in, a.pos[0])
-		}
-		return rawBuiltin("tilelang.autotune", func(in *interp, a *args) value {
-			if len(a.pos) != 1 {
-				panic(in.errorf("a decorator takes one function").is("TypeError"))
-			}
-			return apply(in, a.pos[0])
-		})
-	})
-	for _, name := range []string{"cdiv"} {
-		m.attrs[name] = langFuncs()["ceildiv"]
-	}
-	m.attrs["next_power_of_2"] = &builtin{name: "tilelang.next_power_of_2", sig: parseSig("tilelang.next_power_of_2(n)"), fn: func(in *interp, a *args) value {
-		n := in.intArg(a, 0)
-		p := int64(1)
-		for p < n && p < 1<<62 {
-			p *= 2
-		}
-		return p
-	}}
-	m.attrs["math"] = &module{name: "tilelang.math", attrs: map[string]value{"next_power_of_2": m.attrs["next_power_of_2"], "cdiv": m.attrs["cdiv"]}}
-	m.attrs["compile"] = rawBuiltin("tilelang.compile", func(in *interp, a *args) value {
-		if len(a.pos) > 0 {
-			switch k := a.pos[0].(type) {
-			case *primFunc, *jitFunc:
-				return k // compiled or not, it is the same kernel
-			}
-		}
-		return &unknown{what: "tilelang.compile(...)", at: in.here()}
-	})
-	m.attrs["PassConfigKey"] = passConfigKeys()
-	m.get = func(in *interp, name string) (value, bool) {
-		return &unknown{what: "tilelang." + name, at: in.here()}, true
-	}
-	return m
-}
-
-// passConfigKeys are the members of PassConfigKey: TL_ENABLE_FAST_MATH is
-// "tl.enable_fast_math".
-func passConfigKeys() *module {
-	return &module{name: "PassConfigKey", attrs: map[string]value{}, get: func(in *interp, name string) (value, bool) {
-		for _, p := range []struct{ prefix, key string }{{"TL_", "tl."}, {"TIRX_", "tirx."}, {"TIR_", "tirx."}, {"CUDA_", "cuda."}} {
-			if rest, ok := strings.CutPrefix(name, p.prefix); ok {
-				return p.key + strings.ToLower(rest), true
-			}
-		}
-		return nil, false
-	}}
 }
 
 // jitDecorator is @tilelang.jit, with or without arguments.
@@ -294,7 +174,7 @@ func mathModule() *module {
 		return f
 	}
 	for name, fn := range map[string]func(float64) float64{
-		"sqrt": math.Sqrt, "exp": math.Exp, "exp2": math.Exp2, "log2": math.Log2, "log10": math.Log10, "log1p": math.Log1p, "sin": math.Sin, "cos": math.Cos,
+		"sqrt": math.Sqrt, "exp": exp, "exp2": exp2, "log2": log2, "log10": log10, "log1p": math.Log1p, "sin": math.Sin, "cos": math.Cos,
 		"tan": math.Tan, "tanh": math.Tanh, "fabs": math.Abs, "erf": math.Erf, "atan": math.Atan, "sinh": math.Sinh, "cosh": math.Cosh, "expm1": math.Expm1,
 	} {
 		def(name+"(x)", func(in *interp, a *args) value {
@@ -322,19 +202,13 @@ func mathModule() *module {
 			panic(in.errorf("math.log of %s", in.describe(a.v[0])).is("ValueError"))
 		}
 		if isNone(a.v[1]) {
-			return math.Log(x)
+			return log(x)
 		}
 		b := float(in, a, 1)
 		if b <= 0 || b == 1 {
 			panic(in.errorf("math.log to base %s", in.describe(a.v[1])).is("ValueError"))
 		}
-		switch b {
-		case 2:
-			return math.Log2(x)
-		case 10:
-			return math.Log10(x)
-		}
-		return math.Log(x) / math.Log(b)
+		return log(x) / log(b)
 	})
 	for name, fn := range map[string]func(float64) float64{"floor": math.Floor, "ceil": math.Ceil, "trunc": math.Trunc} {
 		def(name+"(x)", func(in *interp, a *args) value {
@@ -344,7 +218,7 @@ func mathModule() *module {
 			return in.floatToInt(fn(float(in, a, 0)))
 		})
 	}
-	def("pow(x, y)", func(in *interp, a *args) value { return math.Pow(float(in, a, 0), float(in, a, 1)) })
+	def("pow(x, y)", func(in *interp, a *args) value { return pow(float(in, a, 0), float(in, a, 1)) })
 	def("fmod(x, y)", func(in *interp, a *args) value {
 		y := float(in, a, 1)
 		if y == 0 {

@@ -143,6 +143,9 @@ func (in *interp) torchModule() value {
 		})
 	}
 	m.get = func(in *interp, name string) (value, bool) {
+		if sub := in.torchSubmodule("torch." + name); sub != nil {
+			return sub, true
+		}
 		return &unknown{what: "torch." + name, at: in.here()}, true
 	}
 	return m

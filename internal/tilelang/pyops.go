@@ -130,10 +130,8 @@ func (in *interp) binaryOp(op syntax.Op, a, b value) value {
 		case syntax.Mod:
 			return in.percentFormat(va, b)
 		}
-	case ir.DType:
-		if s, ok := b.(string); ok && op == syntax.Add {
-			return va.String() + s
-		}
+	case ir.DType: // a string in Python
+		return in.binaryOp(op, va.String(), b)
 	case *tuple:
 		if vb, ok := b.(*tuple); ok && op == syntax.Add {
 			return &tuple{in.concat(va.elts, vb.elts)}
@@ -168,6 +166,8 @@ func (in *interp) binaryOp(op syntax.Op, a, b value) value {
 		switch vb := b.(type) {
 		case string:
 			return in.repeatString(vb, i)
+		case ir.DType:
+			return in.repeatString(vb.String(), i)
 		case *list:
 			return &list{in.repeat(vb.elts, i)}
 		case *tuple:
@@ -299,7 +299,11 @@ func (in *interp) floatOp(op syntax.Op, a, b float64) value {
 		if a < 0 && b != math.Trunc(b) {
 			panic(in.errorf("a negative number to a fraction is complex").is("ValueError"))
 		}
-		return math.Pow(a, b)
+		r := pow(a, b)
+		if math.IsInf(r, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
+			panic(in.errorf("%s ** %s is too large for a float", pyFloat(a), pyFloat(b)).is("OverflowError"))
+		}
+		return r
 	}
 	panic(in.errorf("%s of floats", op).is("TypeError"))
 }

@@ -24,7 +24,7 @@ func TestVocabulary(t *testing.T) {
 				t.Fatal(err)
 			}
 			src, want := string(ar.Files[0].Data), string(ar.Files[1].Data)
-			p, msg := loadWithDiags(t, "kernel.py", src, Options{})
+			p, msg := loadWithDiags(t, "kernel.py", src, optionsIn(t, src))
 			if msg != "" {
 				t.Fatal(msg)
 			}

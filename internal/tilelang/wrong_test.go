@@ -74,6 +74,8 @@ func optionsIn(t *testing.T, text string) (o Options) {
 		switch {
 		case strings.HasPrefix(w, "--"):
 			mode = w
+		case mode == "--target":
+			o.Arch = w
 		case mode == "--func":
 			o.Func = w
 		case mode == "--set" && isSetting:
