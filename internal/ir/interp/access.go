@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/layout"
 )
 
 // access is a compiled place in a buffer: for each lane, n runs of per
@@ -95,7 +96,34 @@ func (c *comp) place(b *ir.Buffer, indices []ir.Expr, pred ir.Expr) *access {
 	a.uni = !a.local
 	var uconst int64
 	var uterms []func(*warp) int64
+	offset := func(v, stride val) { // adds an index to the address
+		if v.n() > 1 {
+			a.n = max(a.n, v.n())
+		}
+		switch {
+		case !v.uni:
+			a.uni = false
+			t := term{f: v.vi, n: v.n(), stride: stride.ui}
+			if stride.cst != nil {
+				t.k, t.stride = stride.cst.i, nil
+			}
+			a.terms = append(a.terms, t)
+		case v.cst != nil && stride.cst != nil:
+			uconst += v.cst.i * stride.cst.i
+		case stride.cst != nil:
+			k, f := stride.cst.i, v.ui
+			uterms = append(uterms, func(w *warp) int64 { return f(w) * k })
+		default:
+			g, f := stride.ui, v.ui
+			uterms = append(uterms, func(w *warp) int64 { return f(w) * g(w) })
+		}
+	}
+	m := c.layoutOf(b)
+	logical := make([]ir.Expr, len(indices))
 	for i, ix := range indices {
+		if m != nil && ix.DType().Lanes > 1 {
+			c.cannot("a vector of %s, which has a layout", b.Name)
+		}
 		var stride val
 		switch {
 		case len(strides) == 0:
@@ -119,35 +147,24 @@ func (c *comp) place(b *ir.Buffer, indices []ir.Expr, pred ir.Expr) *access {
 		if v.isFloat() {
 			c.fail("buffer %s is indexed by a float", b.Name)
 		}
-		if v.n() > 1 {
-			a.n = max(a.n, v.n())
+		logical[i] = ix
+		if m == nil {
+			offset(v, stride)
 		}
 		var dc dimCheck
 		if v.uni {
 			dc.u = v.ui
-			switch {
-			case v.cst != nil && stride.cst != nil:
-				uconst += v.cst.i * stride.cst.i
-			case stride.cst != nil:
-				k, f := stride.cst.i, v.ui
-				uterms = append(uterms, func(w *warp) int64 { return f(w) * k })
-			default:
-				g, f := stride.ui, v.ui
-				uterms = append(uterms, func(w *warp) int64 { return f(w) * g(w) })
-			}
 		} else {
 			a.uni = false
-			t := term{f: v.vi, n: v.n(), stride: stride.ui}
-			if stride.cst != nil {
-				t.k, t.stride = stride.cst.i, nil
-			}
-			a.terms = append(a.terms, t)
 			dc.f, dc.n = v.vi, v.n()
 		}
 		if check {
 			dc.ext, dc.add = c.uniI(c.strideOf(b.Shape[i])), add
 			a.dims = append(a.dims, dc)
 		}
+	}
+	if m != nil {
+		offset(c.expr(layout.Flatten(m.Apply(logical), m.Out)), constI(ir.DInt64, 1))
 	}
 	switch len(uterms) {
 	case 0:

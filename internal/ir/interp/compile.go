@@ -104,6 +104,7 @@ type comp struct {
 	ranges     map[*ir.Var][2]int64 // of loop variables, where constant
 	lazy       map[*ir.Var]ir.Expr  // bindings that use a variable defined after them
 	minAcc     int                  // smallest access to shared memory, bytes
+	placed     map[*ir.Var][]placed // layouts of global buffers, by data pointer
 }
 
 func (c *comp) fail(format string, args ...any) {

@@ -457,6 +457,9 @@ func (c *comp) hopperCall(e *ir.Call) stmtFn {
 // kernel row, kernel column, channel. What lies outside the source is 0.
 func (c *comp) tileIm2col(e *ir.Call) stmtFn {
 	src, dst := c.region(e.Args[0]), c.region(e.Args[1])
+	if src.m != nil {
+		c.cannot("T.c2d_im2col of %s, which has a layout", src.buf.Name)
+	}
 	var ns []func(*warp) int64
 	for _, a := range e.Args[2:8] {
 		ns = append(ns, c.uniI(c.expr(a)))

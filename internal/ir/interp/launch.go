@@ -77,6 +77,7 @@ func (c *comp) prescan(s ir.Stmt) {
 			}
 		case *ir.SBlock:
 			blocks = true
+			c.readLayouts(s)
 		case *ir.Evaluate:
 			if call, ok := s.Value.(*ir.Call); ok && call.Op != nil && call.Op.Tile {
 				c.tile = true

@@ -1,6 +1,9 @@
 package interp
 
-import "lowertrace/internal/ir"
+import (
+	"lowertrace/internal/ir"
+	"lowertrace/internal/ir/layout"
+)
 
 // collective compiles a statement that all warps of the block, or of a
 // warp-specialised part of it, perform together: the first one does the work.
@@ -144,6 +147,7 @@ type region struct {
 	global bool
 	local  bool
 	safe   float64
+	m      *layout.Map // where elements lie, when not by strides
 	st     *site
 }
 
@@ -166,6 +170,7 @@ func (c *comp) regionOf(b *ir.Buffer, mins, exts []ir.Expr) *region {
 	r := &region{buf: b, el: elemOf(b.Type), base: c.pointer(b), st: c.site(b.Name), safe: c.r.safe[b.Data]}
 	r.global = b.Scope() == "global" && c.bounds == BoundsImplied
 	r.local = c.isLocal(b.Scope())
+	r.m = c.layoutOf(b)
 	if r.el.k == kSub || b.Type.Lanes > 1 {
 		c.cannot("a tile operator on %s elements", b.Type)
 	}
@@ -197,9 +202,10 @@ func (c *comp) regionOf(b *ir.Buffer, mins, exts []ir.Expr) *region {
 type tileView struct {
 	r      *region
 	m      *mem
-	first  int64 // byte offset of the first element
+	first  int64 // byte offset of the first element; of the buffer if it has a layout
+	number int64 // with a layout: the first element's number, row-major
 	ext    []int64
-	stride []int64 // elements
+	stride []int64 // elements; with a layout: of the logical shape
 	lo, hi []int64 // valid range of each index, relative to the region
 	n      int64
 	empty  bool // a dropped dimension lies out of bounds
@@ -223,7 +229,15 @@ func (r *region) view(w *warp, lane int) *tileView {
 	}
 	for i := range r.mins {
 		lo, n, s, d := r.mins[i](w), r.exts[i](w), r.stride[i](w), r.shape[i](w)
-		v.first += lo * s * int64(r.el.size)
+		if r.m != nil {
+			s = 1
+			for _, x := range r.m.Shape[i+1:] {
+				s *= x
+			}
+			v.number += lo * s
+		} else {
+			v.first += lo * s * int64(r.el.size)
+		}
 		if n < 0 || v.n*n > maxTile {
 			panic(&Error{Span: r.st.span, Msg: "a region of too many elements"})
 		}
@@ -253,6 +267,19 @@ func (v *tileView) rows(f func(first int64, at, step int64, n, lo, hi int64)) {
 		return
 	}
 	size := int64(v.r.el.size)
+	if v.r.m != nil {
+		v.elements(func(first, number int64, ok bool) {
+			at, hi := v.first+number*size, int64(0)
+			if ok {
+				hi = 1
+			}
+			if number >= 0 && number < v.r.m.Size() {
+				at = v.first + v.r.m.At(number)*size
+			}
+			f(first, at, size, 1, 0, hi)
+		})
+		return
+	}
 	k := len(v.ext)
 	if k == 0 {
 		hi := int64(1)
@@ -277,6 +304,26 @@ func (v *tileView) rows(f func(first int64, at, step int64, n, lo, hi int64)) {
 		}
 		f(first, at, v.stride[k-1]*size, inner, lo, hi)
 		for i := k - 2; i >= 0; i-- {
+			if idx[i]++; idx[i] < v.ext[i] {
+				break
+			}
+			idx[i] = 0
+		}
+	}
+}
+
+// elements calls f for each element of a buffer with a layout: its number in
+// the region and in the buffer, both row-major, and whether it is valid.
+func (v *tileView) elements(f func(first, number int64, ok bool)) {
+	idx := make([]int64, len(v.ext))
+	for first := range v.n {
+		number, ok := v.number, !v.empty
+		for i, x := range idx {
+			number += x * v.stride[i]
+			ok = ok && x >= v.lo[i] && x < v.hi[i]
+		}
+		f(first, number, ok)
+		for i := len(idx) - 1; i >= 0; i-- {
 			if idx[i]++; idx[i] < v.ext[i] {
 				break
 			}
