@@ -155,10 +155,11 @@ func (in *interp) poison(f *frame, s syntax.Stmt, why *failure) {
 			one(s)
 		}
 	}
-	// What a construct set before it failed is kept: only what the statement
-	// itself binds, or would have bound, is unknown.
+	// What a block set before it failed is kept: only what it would have bound
+	// besides is unknown. Of a loop or branch nothing is known: its next turn, or the
+	// branch not taken, would have set it anew.
 	switch s.(type) {
-	case *syntax.If, *syntax.For, *syntax.While, *syntax.With, *syntax.Try:
+	case *syntax.With, *syntax.Try:
 		before := map[string]value{}
 		for k, v := range f.vars {
 			before[k] = v

@@ -442,9 +442,15 @@ func (in *interp) lenient(f *frame, body []syntax.Stmt) {
 		}
 		in.poison(f, s, fl)
 		if f == in.main.globals {
-			if a, ok := s.(*syntax.Assign); ok {
-				in.overrideModule(a)
-			}
+			walkStmts([]syntax.Stmt{s}, func(n syntax.Node) bool {
+				switch n := n.(type) {
+				case *syntax.FuncDef, *syntax.ClassDef, *syntax.Lambda:
+					return false
+				case *syntax.Assign:
+					in.overrideModule(n)
+				}
+				return true
+			})
 		}
 	}
 	in.allow(MaxSteps)

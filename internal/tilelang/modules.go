@@ -178,6 +178,7 @@ func mathModule() *module {
 		"tan": math.Tan, "tanh": math.Tanh, "fabs": math.Abs, "erf": math.Erf, "atan": math.Atan, "sinh": math.Sinh, "cosh": math.Cosh, "expm1": math.Expm1,
 	} {
 		def(name+"(x)", func(in *interp, a *args) value {
+			in.steps += bigSteps
 			r := fn(float(in, a, 0))
 			if math.IsNaN(r) || math.IsInf(r, 0) {
 				panic(in.errorf("math.%s of %s", name, in.describe(a.v[0])).is("ValueError"))
@@ -201,6 +202,7 @@ func mathModule() *module {
 		if x <= 0 {
 			panic(in.errorf("math.log of %s", in.describe(a.v[0])).is("ValueError"))
 		}
+		in.steps += bigSteps
 		if isNone(a.v[1]) {
 			return log(x)
 		}
@@ -218,7 +220,10 @@ func mathModule() *module {
 			return in.floatToInt(fn(float(in, a, 0)))
 		})
 	}
-	def("pow(x, y)", func(in *interp, a *args) value { return pow(float(in, a, 0), float(in, a, 1)) })
+	def("pow(x, y)", func(in *interp, a *args) value {
+		in.steps += bigSteps
+		return pow(float(in, a, 0), float(in, a, 1))
+	})
 	def("fmod(x, y)", func(in *interp, a *args) value {
 		y := float(in, a, 1)
 		if y == 0 {

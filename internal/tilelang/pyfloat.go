@@ -3,6 +3,7 @@ package tilelang
 import (
 	"math"
 	"math/big"
+	"sync"
 )
 
 // Powers, exponentials and logarithms as a C library gives them to Python: but
@@ -16,6 +17,9 @@ const (
 	// middleBits is what a result is rounded to first, so that an exact middle
 	// is one again.
 	middleBits = 160
+	// bigSteps is what a calculation with big numbers counts for among the steps of
+	// an evaluation: it takes some 50 microseconds.
+	bigSteps = 100
 )
 
 func bigFloat(x float64) *big.Float { return new(big.Float).SetPrec(workBits).SetFloat64(x) }
@@ -45,7 +49,7 @@ func atanh2(z *big.Float) *big.Float {
 }
 
 // bigLn2 is the logarithm of 2.
-func bigLn2() *big.Float { return atanh2(newBig().Quo(bigInt(1), bigInt(3))) }
+var bigLn2 = sync.OnceValue(func() *big.Float { return atanh2(newBig().Quo(bigInt(1), bigInt(3))) })
 
 // bigLog is the natural logarithm of x > 0.
 func bigLog(x *big.Float) *big.Float {

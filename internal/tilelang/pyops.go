@@ -299,6 +299,7 @@ func (in *interp) floatOp(op syntax.Op, a, b float64) value {
 		if a < 0 && b != math.Trunc(b) {
 			panic(in.errorf("a negative number to a fraction is complex").is("ValueError"))
 		}
+		in.steps += bigSteps
 		r := pow(a, b)
 		if math.IsInf(r, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
 			panic(in.errorf("%s ** %s is too large for a float", pyFloat(a), pyFloat(b)).is("OverflowError"))
