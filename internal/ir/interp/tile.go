@@ -59,7 +59,7 @@ func (c *comp) parallel(s *ir.For) stmtFn {
 	}
 	run := c.stmt(body)
 	c.coll = false
-	serial := accumulates(nest, body)
+	serial := accumulates(nest, body) || c.keepsPrivate(body)
 	span := c.span
 	return c.collective(func(w *warp) {
 		total := int64(1)
@@ -129,6 +129,37 @@ func accumulates(nest []*ir.For, body ir.Stmt) bool {
 				used = used || ir.UsesVar(ix, func(v *ir.Var) bool { return v == f.Var })
 			}
 			hit = hit || self && !used
+		}
+		return !hit
+	})
+	return hit
+}
+
+// keepsPrivate reports that iterations of a parallel loop put values into
+// memory of their thread, a variable for instance: each must read its own.
+func (c *comp) keepsPrivate(body ir.Stmt) bool {
+	hit := false
+	ir.Walk(body, func(s ir.Stmt) bool {
+		if st, ok := s.(*ir.BufferStore); ok {
+			hit = hit || c.isLocal(st.Buffer.Scope())
+		}
+		return !hit
+	})
+	if hit {
+		return true
+	}
+	ir.WalkExprs(body, func(e ir.Expr) bool { // what is called may store through a pointer
+		call, ok := e.(*ir.Call)
+		if !ok || call.Op == nil || call.Op.Name != "address_of" && call.Op.Name != "access_ptr" && call.Op.Name != "tvm_access_ptr" {
+			return !hit
+		}
+		for _, a := range call.Args {
+			switch a := a.(type) {
+			case *ir.BufferLoad:
+				hit = hit || c.isLocal(a.Buffer.Scope())
+			case *ir.Var:
+				hit = hit || a.Ptr != nil && c.isLocal(a.Ptr.Scope)
+			}
 		}
 		return !hit
 	})
