@@ -339,7 +339,8 @@ func transposeF(x []float64, r, k int) []float64 {
 }
 
 // tileReduce compiles T.reduce(source, destination, operation, dimension,
-// clear): without clear the destination's old values take part.
+// clear): elements are combined in the destination's type; without clear its
+// old values take part.
 func (c *comp) tileReduce(e *ir.Call) stmtFn {
 	src, dst := c.region(e.Args[0]), c.region(e.Args[1])
 	name := ""
@@ -358,8 +359,9 @@ func (c *comp) tileReduce(e *ir.Call) stmtFn {
 	case "absmax":
 		op, known, abs = combiners["max"], true, true
 	}
-	if !known || src.el.fl && op.f == nil {
-		c.cannot("a reduction by %q of %s", name, src.el.t)
+	el := dst.el
+	if !known || el.fl && op.f == nil {
+		c.cannot("a reduction by %q of %s", name, el.t)
 	}
 	clr := c.uniI(c.expr(e.Args[4]))
 	rank := len(src.exts)
@@ -387,14 +389,14 @@ func (c *comp) tileReduce(e *ir.Call) stmtFn {
 		if t.n != outer*inner {
 			panic(&Error{Span: dst.st.span, Msg: "a reduction's result does not have the size of what is left"})
 		}
-		x := s.read(w)
+		x := s.read(w).convertTo(src.el.t, el.t)
 		keep := clr(w) == 0
 		var old vecAny
 		if keep {
-			old = t.read(w).convertTo(dst.el.t, src.el.t)
+			old = t.read(w)
 		}
 		var out vecAny
-		if src.el.fl {
+		if el.fl {
 			out.f = make([]float64, t.n)
 		} else {
 			out.i = make([]int64, t.n)
@@ -402,7 +404,7 @@ func (c *comp) tileReduce(e *ir.Call) stmtFn {
 		for o := range outer {
 			for i := range inner {
 				k := o*inner + i
-				if src.el.fl {
+				if el.fl {
 					acc := 0.0
 					for r := range n {
 						y := x.f[(o*n+r)*inner+i]
@@ -412,11 +414,11 @@ func (c *comp) tileReduce(e *ir.Call) stmtFn {
 						if r == 0 {
 							acc = y
 						} else {
-							acc = roundFloat(src.el.t, op.f(acc, y))
+							acc = roundFloat(el.t, op.f(acc, y))
 						}
 					}
 					if keep {
-						acc = roundFloat(src.el.t, op.f(old.f[k], acc))
+						acc = roundFloat(el.t, op.f(old.f[k], acc))
 					}
 					out.f[k] = acc
 					continue
@@ -430,16 +432,16 @@ func (c *comp) tileReduce(e *ir.Call) stmtFn {
 					if r == 0 {
 						acc = y
 					} else {
-						acc = wrap1(src.el.t, op.i(acc, y))
+						acc = wrap1(el.t, op.i(acc, y))
 					}
 				}
 				if keep {
-					acc = wrap1(src.el.t, op.i(old.i[k], acc))
+					acc = wrap1(el.t, op.i(old.i[k], acc))
 				}
 				out.i[k] = acc
 			}
 		}
-		t.write(w, out.convertTo(src.el.t, dst.el.t))
+		t.write(w, out)
 	}, src, dst)
 }
 
