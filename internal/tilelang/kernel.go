@@ -447,12 +447,10 @@ func (b *builder) macroArg(in *interp, f *frame, m *macro, p syntax.Param, v val
 		}
 	}
 	switch x := v.(type) {
-	case *eqOp:
-		return b.bind(in, f, p.Name, in.toExpr(x), false)
 	case ir.Expr, int64, float64, bool:
-		return b.bind(in, f, p.Name, v, false)
+		return b.bind(in, f, p.Name, x, false)
 	}
-	return v
+	return v // == and != too: each use of the parameter compares anew
 }
 
 // isTensorAnn reports an annotation that makes a parameter of an eager

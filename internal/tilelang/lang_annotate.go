@@ -286,6 +286,14 @@ func langCalls(def definer) {
 		b := in.needKernel(a.name())
 		c := in.exprArg(a, 0)
 		in.wantBool(c)
+		// It is a macro, which binds its condition, but for == and !=.
+		switch c.(type) {
+		case *ir.Var, *ir.IntImm:
+		default:
+			if _, unbound := a.v[0].(*eqOp); !unbound {
+				c = b.bindVar(in, "condition", c)
+			}
+		}
 		msg := in.stringArg(a, 1)
 		switch {
 		case !in.boolArg(a, 2):
