@@ -15,9 +15,11 @@ import (
 // being a write, a barrier of the block stands before it: before the whole loop
 // or branch when that is enough, within a loop when its iterations depend on
 // each other. A copy by cp.async lands when a wait says so: after the wait it
-// counts as a write of that moment. Invariant: barriers stand only where all
-// threads pass: a branch or loop that threads may take differently is treated as
-// one statement, with the barrier before it. Addresses are compared thread by
+// counts as a write of that moment. Within a branch that whole warps take, what
+// they exchange among themselves is kept apart by a named barrier of theirs.
+// Invariant: barriers stand only where all their threads pass: any other branch
+// or loop that threads may take differently is treated as one statement, with
+// the barrier before it, and refused if its threads meet inside. Addresses are compared thread by
 // thread; where they cannot be computed, they are taken to meet.
 //
 //	s[tx] = A[tx]; B[tx] = s[127 - tx]
@@ -28,7 +30,7 @@ var (
 		Stage:        stage,
 		Doc:          "put barriers between accesses of different threads to shared memory",
 		Precondition: "Kernels are functions of their own (SplitHostDevice) and shared buffers have flat indices.",
-		Effect:       "A barrier stands before a statement that may touch what another thread accessed since the last barrier. The first run treats static shared memory, the second dynamic.",
+		Effect:       "A barrier stands before a statement that may touch what another thread accessed since the last barrier; within a branch that whole warps take it is a named barrier of their threads, where that is enough. The first run treats static shared memory, the second dynamic.",
 		Before:       "s[tx] = A[tx]\nB[tx] = s[127 - tx]",
 		After:        "s[tx] = A[tx]\nT.tvm_storage_sync(\"shared\")\nB[tx] = s[127 - tx]",
 		Run:          threadSync("shared"),
@@ -50,7 +52,7 @@ var (
 const maxSyncEvals = 1 << 24
 
 // maxEntered bounds how often loops and branches are gone through once more for
-// the sake of copies under way when they begin.
+// the sake of what was accessed before them.
 const maxEntered = 1 << 12
 
 func threadSync(scope string) func(*pipeline.Context, *ir.IRModule) (*ir.IRModule, error) {
@@ -60,6 +62,7 @@ func threadSync(scope string) func(*pipeline.Context, *ir.IRModule) (*ir.IRModul
 			return f.Body, nil
 		}
 		body, _ := p.seq(ir.Stmts(f.Body), state{})
+		body = p.number(body)
 		if p.err != nil {
 			return nil, p.err
 		}
@@ -91,6 +94,14 @@ type effect struct {
 	synced  bool // every way through passes a barrier
 	settled bool // every way through waits for all copies and then passes a barrier
 	waits   bool // some way ends behind a wait that no barrier follows
+	// members are the ways of a branch that partitions of the block take.
+	members []member
+}
+
+// site is a statement and the threads that come to it.
+type site struct {
+	stmt ir.Stmt
+	part *partition
 }
 
 // plan is a statement with its barriers and what it does then.
@@ -108,8 +119,12 @@ type planner struct {
 	varying map[*ir.Var]bool  // variables that differ between threads
 	buffers map[*ir.Var]bool  // local arrays whose contents differ between threads
 	written map[*ir.Var]bool  // global memory that is written
-	done    map[ir.Stmt]plan  // what begins with no copies under way
-	barrier func(ir.Span) ir.Stmt
+	done    map[site]plan     // what begins with nothing to be kept apart from
+	// Where the planner is: within which partition, and on what conditions.
+	part    *partition
+	guards  []ir.Expr
+	parts   []*partition           // all but the block
+	named   map[ir.Stmt]*partition // barriers to be numbered
 	remarks []pipeline.Remark
 	entered int
 	err     error
@@ -137,7 +152,7 @@ type place struct {
 }
 
 func newPlanner(scope string, f *ir.PrimFunc) *planner {
-	p := &planner{scope: scope, pools: map[*ir.Var]bool{}, places: map[*ir.Var]place{}, done: map[ir.Stmt]plan{},
+	p := &planner{scope: scope, pools: map[*ir.Var]bool{}, places: map[*ir.Var]place{}, done: map[site]plan{}, named: map[ir.Stmt]*partition{},
 		cmp: comparer{ranges: map[*ir.Var]rangedVar{}, threads: 1}}
 	for _, tag := range []string{"threadIdx.x", "threadIdx.y", "threadIdx.z"} {
 		if a, ok := threadAxes(f.Body)[tag]; ok {
@@ -171,8 +186,7 @@ func newPlanner(scope string, f *ir.PrimFunc) *planner {
 	})
 	p.written = writtenThrough(f.Body)
 	p.findVarying(f.Body)
-	op := ir.MustOp("tvm_storage_sync")
-	p.barrier = func(org ir.Span) ir.Stmt { return &ir.Evaluate{Value: ir.NewCall(op, ir.Str(scope)), Org: org} }
+	p.part = &partition{count: p.cmp.threads}
 	return p
 }
 
@@ -328,7 +342,7 @@ func (p *planner) stmt(s ir.Stmt, before state) (ir.Stmt, effect) {
 		body, e := p.seq(ir.Stmts(s.Body), before)
 		return withBody(s, body), e
 	}
-	if d, ok := p.done[s]; ok {
+	if d, ok := p.done[site{s, p.part}]; ok {
 		return d.stmt, d.effect
 	}
 	return p.single(s, state{})
@@ -350,26 +364,35 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 	changed := false
 	waited := false // since the last barrier
 	all := false    // for all copies
+	bar := func(s ir.Stmt) {
+		out = append(out, p.barrier(s.Origin()))
+		if p.cmp.guess != "" {
+			p.remark(s.Origin(), "a barrier to be safe: "+p.cmp.guess)
+		}
+		changed = true
+		now, sum.tail = now.sync(), sum.tail.sync()
+		sum.synced, sum.settled, waited = true, sum.settled || all, false
+	}
 	for _, s := range list {
 		c, e := p.stmt(s, now)
 		if _, nested := s.(*ir.AttrStmt); !nested {
-			if p.lands(now, e.landing) {
+			if p.outsiders(now, e.members) {
+				bar(s)
+			}
+			if p.insiders(now, e.members) {
+				if !p.again(s) {
+					return ir.Seq(list...), sum
+				}
+				c, e = p.single(s, now)
+			} else if p.lands(now, e.landing) {
 				// Only a barrier behind the waits within it helps.
-				if p.entered++; p.entered > maxEntered {
-					p.fail(s.Origin(), "asynchronous copies are under way into loops that are nested too deeply")
+				if !p.again(s) {
 					return ir.Seq(list...), sum
 				}
 				c, e = p.single(s, now.copies())
 			}
-			if p.meets(now, e.head) {
-				out = append(out, p.barrier(s.Origin()))
-				if p.cmp.guess != "" {
-					p.remark(s.Origin(), "a barrier to be safe: "+p.cmp.guess)
-				}
-				changed = true
-				now = now.sync()
-				sum.tail = sum.tail.sync()
-				sum.synced, sum.settled, waited = true, sum.settled || all, false
+			if e.members == nil && p.meets(now, e.head) {
+				bar(s)
 			}
 		}
 		changed = changed || c != s
@@ -413,6 +436,15 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 	return ir.Seq(out...), sum
 }
 
+// again reports that a statement may be gone through once more.
+func (p *planner) again(s ir.Stmt) bool {
+	if p.entered++; p.entered <= maxEntered {
+		return true
+	}
+	p.fail(s.Origin(), "loops and branches are nested too deeply to place barriers in them")
+	return false
+}
+
 // lands reports asynchronous copies under way that a wait within a statement
 // makes land where the statement then meets them: a barrier in front of the
 // statement does not help.
@@ -447,22 +479,15 @@ func waitGroups(s ir.Stmt) (int64, bool) {
 
 // isBarrier reports a barrier of the whole block.
 func isBarrier(s ir.Stmt) bool {
+	if c, ok := barrierCall(s); ok {
+		return len(c.Args) == 1
+	}
 	ev, ok := s.(*ir.Evaluate)
 	if !ok {
 		return false
 	}
 	c, ok := ev.Value.(*ir.Call)
-	if !ok || c.Op == nil {
-		return false
-	}
-	switch c.Op.Name {
-	case "tvm_storage_sync":
-		sc, _ := ir.AttrString(c.Args[0])
-		return len(c.Args) == 1 && pipeline.IsShared(sc)
-	case "sync_grid", "cluster_sync":
-		return true
-	}
-	return false
+	return ok && c.Op != nil && (c.Op.Name == "sync_grid" || c.Op.Name == "cluster_sync")
 }
 
 // single places barriers within a statement that is no sequence and begins
@@ -470,15 +495,15 @@ func isBarrier(s ir.Stmt) bool {
 func (p *planner) single(s ir.Stmt, under state) (ir.Stmt, effect) {
 	t, e := p.inside(s, under)
 	d := plan{t, e}
-	p.done[t] = d
-	if len(under.pending) == 0 {
-		p.done[s] = d
+	p.done[site{t, p.part}] = d
+	if len(under.plain) == 0 && len(under.pending) == 0 {
+		p.done[site{s, p.part}] = d
 	}
 	return t, e
 }
 
 func (p *planner) inside(s ir.Stmt, under state) (ir.Stmt, effect) {
-	if isBarrier(s) {
+	if isBarrierOf(s, p.part) {
 		return s, effect{synced: true}
 	}
 	switch s := s.(type) {
@@ -491,7 +516,7 @@ func (p *planner) inside(s ir.Stmt, under state) (ir.Stmt, effect) {
 			break
 		}
 		body, e := p.repeat(s.Body, under, nil)
-		cond := p.reads(s.Cond)
+		cond := p.condition(s.Cond)
 		if e.waits {
 			e.landing = append(append(e.landing, cond...), e.head...)
 		}
@@ -505,7 +530,11 @@ func (p *planner) inside(s ir.Stmt, under state) (ir.Stmt, effect) {
 		}
 		return s, e
 	case *ir.IfThenElse:
-		if !p.uniform(s.Cond) {
+		if then, els := p.split(s); then != nil && (then != p.part || s.Else == nil) {
+			if then != p.part {
+				return p.branch(s, then, els, under)
+			}
+		} else if !p.uniform(s.Cond) {
 			break
 		}
 		then, e := p.seq(ir.Stmts(s.Then), under)
@@ -514,7 +543,7 @@ func (p *planner) inside(s ir.Stmt, under state) (ir.Stmt, effect) {
 		if s.Else != nil {
 			els, f = p.seq(ir.Stmts(s.Else), under)
 		}
-		e.head = append(append(p.reads(s.Cond), e.head...), f.head...)
+		e.head = append(append(p.condition(s.Cond), e.head...), f.head...)
 		e.landing = append(e.landing, f.landing...)
 		e.tail = e.tail.add(f.tail)
 		e.synced, e.settled = e.synced && f.synced, e.settled && f.settled
@@ -525,10 +554,19 @@ func (p *planner) inside(s ir.Stmt, under state) (ir.Stmt, effect) {
 		return s, e
 	}
 	e := p.whole(s)
-	if p.lands(under, e.landing) {
+	if len(under.pending) > 0 && p.lands(under, e.landing) {
 		p.fail(s.Origin(), "asynchronous copies land where only some threads pass: no barrier can stand behind the wait")
 	}
 	return s, e
+}
+
+// condition is what a condition reads, by the threads that come to it.
+func (p *planner) condition(e ir.Expr) []*access {
+	list := p.reads(e)
+	for _, a := range list {
+		a.guards = append(a.guards, p.guards...)
+	}
+	return list
 }
 
 // sameStmts compares a statement with what seq made of it: a sequence is
@@ -697,6 +735,13 @@ const wholeBuffer = 1 << 40
 
 // whole sums up a statement without placing barriers in it.
 func (p *planner) whole(s ir.Stmt) effect {
+	e := p.summary(s)
+	p.checkInside(s, e.head)
+	return e
+}
+
+// summary is what a statement does that holds no barrier.
+func (p *planner) summary(s ir.Stmt) effect {
 	var e effect
 	var walk func(s ir.Stmt, guards []ir.Expr, ranged []rangedVar, lost map[*ir.Var]bool)
 	add := func(list []*access, guards []ir.Expr, ranged []rangedVar, lost map[*ir.Var]bool) {
@@ -739,28 +784,35 @@ func (p *planner) whole(s ir.Stmt) effect {
 		}
 		ir.Children(s, func(c ir.Stmt) { walk(c, guards, ranged, lost) })
 	}
-	walk(s, nil, nil, nil)
-	p.checkInside(s, e.head)
+	walk(s, p.guards, nil, nil)
 	if _, leaf := waitGroups(s); leaf {
 		return e
 	}
-	ir.WalkExprs(s, func(x ir.Expr) bool {
-		_, wait := ir.IsCall(x, "ptx_wait_group")
-		e.waits = e.waits || wait
-		return true
-	})
-	if e.waits {
+	if e.waits = hasWait(s); e.waits {
 		e.landing = e.head
 	}
 	return e
+}
+
+// hasWait reports a wait for asynchronous copies.
+func hasWait(s ir.Stmt) bool {
+	found := false
+	ir.WalkExprs(s, func(x ir.Expr) bool {
+		_, wait := ir.IsCall(x, "ptx_wait_group")
+		found = found || wait
+		return !found
+	})
+	return found
 }
 
 // maxInside bounds the accesses compared within one branch or loop that
 // threads take differently.
 const maxInside = 32
 
-// checkInside remarks on accesses within one branch or loop that threads take
-// differently and that meet: no barrier can stand between them.
+// checkInside refuses accesses within one branch or loop that threads take
+// differently and that meet: no barrier can stand between them. Where the code
+// has barriers of its own there, or it is not certain which threads come, a
+// remark has to do.
 func (p *planner) checkInside(s ir.Stmt, list []*access) {
 	switch s.(type) {
 	case *ir.IfThenElse, *ir.For, *ir.While:
@@ -772,10 +824,28 @@ func (p *planner) checkInside(s ir.Stmt, list []*access) {
 	}
 	for i, b := range list {
 		for _, a := range list[:i] {
-			if p.conflict(a, b) && p.cmp.guess == "" {
-				p.remark(s.Origin(), "threads that take this way meet at "+a.pool.Name+", and no barrier can stand inside")
+			if !p.conflict(a, b) || p.cmp.guess != "" {
+				continue
+			}
+			if p.cmp.exact && !synchronizes(s) {
+				p.fail(s.Origin(), "threads that take this way meet at "+a.pool.Name+", and no barrier can stand inside: they are no whole warps")
 				return
 			}
+			p.remark(s.Origin(), "threads that take this way meet at "+a.pool.Name+", and no barrier can stand inside")
+			return
 		}
 	}
+}
+
+// synchronizes reports an operator within a statement that orders accesses of
+// several threads.
+func synchronizes(s ir.Stmt) bool {
+	found := false
+	ir.WalkExprs(s, func(x ir.Expr) bool {
+		if c, ok := x.(*ir.Call); ok && (c.Op == nil || c.Op.Effect == ir.Control || c.Op.Name == "call_extern") {
+			found = true
+		}
+		return !found
+	})
+	return found
 }

@@ -47,6 +47,8 @@ type comparer struct {
 	// guess says why the last conflict was assumed rather than found, "" if
 	// it was found.
 	guess string
+	// exact: all guards of the accesses compared last were computed.
+	exact bool
 }
 
 // mentions reports a variable in an access's index or guards.
@@ -67,7 +69,7 @@ func mentions(a *access, index ir.Expr, v *ir.Var) bool {
 // by a before. An asynchronous copy is not even ordered after what its own
 // thread read or stored.
 func (c *comparer) conflict(a, b *access) bool {
-	c.guess = ""
+	c.guess, c.exact = "", true
 	if a.pool != b.pool || !a.write && !b.write || a.atomic && b.atomic {
 		return false
 	}
@@ -185,6 +187,7 @@ func (c *comparer) compileAccess(comp *compiler, a *access, index ir.Expr) *plac
 	for _, e := range a.guards {
 		trial := newCompiler(nil, 1)
 		if trial.compile(e) == nil {
+			c.exact = false
 			continue
 		}
 		known := true
@@ -194,6 +197,8 @@ func (c *comparer) compileAccess(comp *compiler, a *access, index ir.Expr) *plac
 		}
 		if known {
 			p.guards = append(p.guards, comp.compile(e))
+		} else {
+			c.exact = false
 		}
 	}
 	comp.take(p)
