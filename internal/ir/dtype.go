@@ -90,8 +90,15 @@ var (
 // spelled uint8x128.
 const MaxLanes = 1 << 12
 
+// customTF32 is how TVM spells tfloat32 between quotes: it knows the type as
+// one that TileLang has registered.
+const customTF32 = "custom[tfloat32]"
+
 // ParseDType reads a data type as TVM spells it, for example "float16x4".
 func ParseDType(s string) (DType, error) {
+	if rest, ok := strings.CutPrefix(s, customTF32); ok {
+		s = fixedNames[TFloat32].name + rest
+	}
 	bad := func() (DType, error) { return DType{}, fmt.Errorf("unknown dtype %q", s) }
 	for code, f := range fixedNames {
 		if f.name == "" || !strings.HasPrefix(s, f.name) {
@@ -158,7 +165,16 @@ func parseLanes(s string) (uint16, bool) {
 	return uint16(n), true
 }
 
-// String spells the type as TVM does.
+// Quoted spells the type as TVM does between quotes.
+func (t DType) Quoted() string {
+	s := t.String()
+	if rest, ok := strings.CutPrefix(s, fixedNames[TFloat32].name); ok && t.Code == TFloat32 {
+		return customTF32 + rest
+	}
+	return s
+}
+
+// String spells the type as TVM does, as an attribute of T for example.
 func (t DType) String() string {
 	var s string
 	switch t.Code {

@@ -458,7 +458,7 @@ func (p *printer) varType(v *ir.Var) {
 		return
 	}
 	p.str(`handle("`)
-	p.str(v.Ptr.Elem.String())
+	p.str(v.Ptr.Elem.Quoted())
 	p.char('"')
 	if v.Ptr.Scope != "" {
 		p.str(", ")
@@ -546,7 +546,7 @@ func (p *printer) bufferCall(how string, b *ir.Buffer, fi int, defines int, firs
 	p.tuple(b.Shape)
 	if b.Type != ir.DFloat32 {
 		p.str(", ")
-		p.quoted(b.Type.String())
+		p.quoted(b.Type.Quoted())
 	}
 	inline := false
 	if v := isNew(b.Data); v != nil {

@@ -69,7 +69,7 @@ func (p *printer) expr(e ir.Expr, prec uint8) {
 		p.quoted(e.Value)
 	case *ir.Cast:
 		p.str(`T.Cast("`)
-		p.str(e.Type.String())
+		p.str(e.Type.Quoted())
 		p.str(`", `)
 		p.expr(e.Value, precNone)
 		p.char(')')
@@ -235,7 +235,7 @@ func (p *printer) call(e *ir.Call) {
 	sep := ""
 	if e.Op.Rule == ir.TypeFirst {
 		p.char('"')
-		p.str(e.Type.String())
+		p.str(e.Type.Quoted())
 		p.char('"')
 		sep = ", "
 	}
@@ -247,7 +247,7 @@ func (p *printer) call(e *ir.Call) {
 	if e.Op.Rule == ir.TypeLast {
 		p.str(sep)
 		p.char('"')
-		p.str(e.Type.String())
+		p.str(e.Type.Quoted())
 		p.char('"')
 		sep = ", "
 	}

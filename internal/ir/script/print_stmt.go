@@ -76,7 +76,7 @@ func (p *printer) function(f *ir.PrimFunc, indent int) {
 			p.str(": T.Buffer(")
 			p.tuple(b.Shape)
 			p.str(`, "`)
-			p.str(b.Type.String())
+			p.str(b.Type.Quoted())
 			p.str(`")`)
 			continue
 		}
@@ -334,7 +334,7 @@ func (p *printer) alloc(s *ir.AllocBuffer) {
 		p.tuple(b.Shape)
 		if b.Type != ir.DFloat32 {
 			p.str(", ")
-			p.quoted(b.Type.String())
+			p.quoted(b.Type.Quoted())
 		}
 		if p.vars[b.Data].buf != b { // not its own memory: unknown to TVM's text
 			p.str(", data=")

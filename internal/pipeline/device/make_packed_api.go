@@ -333,7 +333,7 @@ func dlpackType(t ir.DType) (code, bits int64) {
 	switch t.Code {
 	case ir.UInt:
 		return 1, bits
-	case ir.Float:
+	case ir.Float, ir.TFloat32: // DLPack has no tfloat32: its arrays are of float32
 		return 2, bits
 	case ir.BFloat:
 		return 4, bits
