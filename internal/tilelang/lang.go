@@ -98,7 +98,6 @@ func rawBuiltin(name string, fn func(in *interp, a *args) value) *builtin {
 var dtypeAliases = map[string]string{
 	"half": "float16", "float": "float32", "double": "float64", "int": "int32", "uint": "uint32", "long": "int64",
 	"short": "int16", "ulong": "uint64", "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "float8_e4m3fn_t": "float8_e4m3fn",
-	"custom[tfloat32]": "tfloat32",
 }
 
 // dtypeName is the type of a name.

@@ -20,7 +20,8 @@ var f16Table = sync.OnceValue(func() *[1 << 16]float32 {
 })
 
 var formats = map[ir.TypeCode]*num.Format{
-	ir.Float8E3M4: &num.E3M4, ir.Float8E4M3: &num.E4M3, ir.Float8E4M3FN: &num.E4M3FN,
+	// NVIDIA's GPUs have one e4m3, without an infinity: TileLang's float8_e4m3 is that.
+	ir.Float8E3M4: &num.E3M4, ir.Float8E4M3: &num.E4M3FN, ir.Float8E4M3FN: &num.E4M3FN,
 	ir.Float8E4M3FNUZ: &num.E4M3FNUZ, ir.Float8E4M3B11FNUZ: &num.E4M3B11UZ,
 	ir.Float8E5M2: &num.E5M2, ir.Float8E5M2FNUZ: &num.E5M2FNUZ, ir.Float8E8M0FNU: &num.E8M0FNU,
 	ir.Float6E2M3FN: &num.E2M3FN, ir.Float6E3M2FN: &num.E3M2FN, ir.Float4E2M1FN: &num.E2M1FN,

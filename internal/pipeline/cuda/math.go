@@ -137,6 +137,7 @@ func (g *gen) narrowMath(c *ir.Call, name string, args []ir.Expr) (text, bool) {
 // formats of the narrow floats, for constants.
 var formats = map[ir.TypeCode]*num.Format{
 	ir.BFloat: &num.BF16, ir.Float8E4M3FN: &num.E4M3FN, ir.Float8E5M2: &num.E5M2, ir.Float8E8M0FNU: &num.E8M0FNU,
+	ir.Float8E4M3: &num.E4M3FN,
 }
 
 // narrowBits is a constant in a narrow format. 8-bit formats saturate, as the

@@ -372,7 +372,7 @@ func (p *prelude) conv(from, to ir.DType) string {
 }
 
 func fp8Pair(t ir.DType) bool {
-	return t.Code == ir.Float8E4M3FN || t.Code == ir.Float8E5M2
+	return t.Code == ir.Float8E4M3FN || t.Code == ir.Float8E4M3 || t.Code == ir.Float8E5M2
 }
 
 // castText converts a scalar expression.

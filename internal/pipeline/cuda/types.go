@@ -50,6 +50,7 @@ var builtinVectors = map[ir.DType]string{
 // prelude's name for them.
 var narrowFloats = map[ir.TypeCode]string{
 	ir.BFloat: "bfloat16", ir.Float8E4M3FN: "fp8_e4m3", ir.Float8E5M2: "fp8_e5m2",
+	ir.Float8E4M3:    "fp8_e4m3", // on a GPU of NVIDIA the one that has no infinity
 	ir.Float8E8M0FNU: "fp8_e8m0",
 }
 
