@@ -272,6 +272,12 @@ func (c *comp) stmt(s ir.Stmt) stmtFn {
 	case *ir.Bind:
 		return c.bind(s)
 	case *ir.BufferStore:
+		if c.updatesFragment(s) {
+			c.coll = true
+			f := c.store(s)
+			c.coll = false
+			return c.collective(f)
+		}
 		return c.ordered(s, c.store(s))
 	case *ir.Evaluate:
 		return c.evaluate(s)

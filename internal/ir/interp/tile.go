@@ -102,6 +102,32 @@ func (c *comp) parallel(s *ir.For) stmtFn {
 	})
 }
 
+// updatesFragment reports a store outside parallel loops that changes an
+// element of a fragment, the same one in all threads, to a value that depends
+// on the old one. The threads that run it each have the element, so it changes
+// once for all of them.
+func (c *comp) updatesFragment(s *ir.BufferStore) bool {
+	if !c.tile || c.coll || c.l == nil || !isFragment(s.Buffer.Scope()) {
+		return false
+	}
+	self, own := false, false
+	visit := func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.BufferLoad:
+			self = self || e.Buffer.Data == s.Buffer.Data
+		case *ir.Var:
+			v := c.vars[e]
+			own = own || v != nil && !v.uni
+		}
+		return true
+	}
+	for _, x := range s.Indices {
+		ir.WalkExpr(x, visit)
+	}
+	ir.WalkExpr(s.Value, visit)
+	return self && !own
+}
+
 // accumulates reports that iterations of a parallel nest add to one element by
 // plain stores: a store whose value reads the buffer and whose indices leave out
 // one of the loops, or one that is marked as a contribution to a reducer. Each
