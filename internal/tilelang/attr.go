@@ -15,6 +15,9 @@ func (in *interp) attr(x value, name string) value {
 	if v, ok := in.getAttr(x, name); ok {
 		return v
 	}
+	if what := unsupported(name); what != "" && x == value(in.lang) {
+		panic(in.errorf("T.%s, for %s, is not supported", name, what).is("AttributeError"))
+	}
 	f := in.errorf("%s has no attribute %s", in.subject(x), name).is("AttributeError")
 	if near := nearest(name, in.attrNames(x)); near != "" {
 		f.hint("did you mean %s?", in.dotted(x, near))

@@ -466,6 +466,8 @@ func (in *interp) needKnown(u *unknown) *failure {
 	}
 	f := in.errorf("the value of %s is not known here", u.what).hint("give it with --set, or as a constant")
 	switch {
+	case strings.HasPrefix(u.what, "tilelang.") || strings.HasPrefix(u.what, "tvm."):
+		f.hint("of TileLang's and TVM's own Python only the kernel language and the functions that kernels are commonly made with are known")
 	case u.looked != "" && u.looked != nowhere:
 		f.hint("no %s beside %s, and only what lies there is read: define it here, or give it with --set", strings.ReplaceAll(u.looked, " and ", ", no "), path.Base(in.main.file.Source.Name))
 	case strings.Contains(u.what, "("):

@@ -17,6 +17,9 @@
 // evaluated (torch, argparse, a benchmark) leaves its targets unknown and is
 // complained about only where such a value is needed.
 //
+// What the file asks of the GPU it runs on (torch.cuda, the driver's number of
+// multiprocessors) Options.Arch answers.
+//
 // What a file imports is Python's own and TileLang's modules as far as they are
 // known here, and files beside the kernel's, which Options.Open reads; a module
 // that is neither is unknown. A function runs with the names, and the places, of

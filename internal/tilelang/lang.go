@@ -1,6 +1,7 @@
 package tilelang
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -85,9 +86,35 @@ func newLang() *module {
 		return append(out, "float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64",
 			"uint8", "uint16", "uint32", "uint64", "bool", "float8_e4m3fn", "float8_e5m2")
 	}
+	layouts := mmaLayoutModule(m.name)
+	for _, name := range []string{"get_swizzle_layout", "make_mma_swizzle_layout", "get_mma_micro_size"} {
+		m.attrs[name] = layouts.attrs[name]
+	}
 	addWarpSchedules(m)
 	addDecorators(m)
 	return m
+}
+
+// notSupported are the names of TileLang's T for which there is nothing here, by
+// what they are for.
+var notSupported = map[string]string{
+	"structured sparsity":           "gemm_sp wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_rs ptx_wgmma_sp_ss SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter",
+	"block-scaled products":         "gemm_blockscaled mma_gemm_blockscaled make_blockscaled_gemm_layout ptx_mma_block_scale tcgen05_gemm_blockscaled tcgen05_mma_blockscaled ptx_tcgen05_mma_blockscaled_ss",
+	"tensor cores by hand":          "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform TensorCoreIntrinEmitterSM120 WGMMATensorCoreIntrinEmitter ptx_mma ptx_mma_sm70 ptx_ldmatrix ptx_wgmma_rs ptx_wgmma_ss mma_fill mma_store tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync tvm_store_matrix_sync",
+	"tensor cores of Blackwell":     "TCGEN05TensorCoreIntrinEmitter ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts tcgen05_cp_warpx4 tcgen05_mma_arrive tcgen05_sf_warp_transpose deallocate_tmem",
+	"the tensor memory accelerator": "tma_load tma_load_2sm tma_gather4 tma_scatter4 create_tma_descriptor ptx_cp_async_bulk",
+	"cluster launch control":        "clc_get_first_ctaid_x clc_get_first_ctaid_y clc_get_first_ctaid_z clc_is_canceled clc_try_cancel clc_try_cancel_multicast",
+	"kernels written as CUDA":       "CUDASourceCodeKernel",
+}
+
+// unsupported is what a name of T is for, "" if TileLang has no such name.
+func unsupported(name string) string {
+	for what, names := range notSupported {
+		if slices.Contains(strings.Fields(names), name) {
+			return what
+		}
+	}
+	return ""
 }
 
 func rawBuiltin(name string, fn func(in *interp, a *args) value) *builtin {

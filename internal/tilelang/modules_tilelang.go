@@ -315,7 +315,7 @@ func sparseLayoutModule() value {
 
 // mmaLayoutModule is tilelang.cuda.intrinsics as far as it is functions of
 // shapes and types.
-func mmaLayoutModule(name string) value {
+func mmaLayoutModule(name string) *module {
 	m := known(name, map[string]value{})
 	def := func(sig string, fn func(in *interp, a *args) value) {
 		s := parseSig(sig)
