@@ -416,7 +416,11 @@ func (n *nest) fromBuffer(a *access, f *layout.Frag) (*layout.Frag, error) {
 		}
 		thread = append(thread, ts...)
 	}
-	return layout.FromTable(n.ext, f.Rep, thread, nil, f.Min, f.Extent)
+	part, err := layout.FromTable(n.ext, f.Rep, thread, nil, f.Min, f.Extent)
+	if err != nil && slices.Contains(a.at, layout.Hole) {
+		return nil, fmt.Errorf("its iterations go beyond the shape %v of the tile", f.Shape)
+	}
+	return part, err
 }
 
 // complete is the layout of a register tile whose elements lie on the threads
