@@ -63,7 +63,11 @@ func (g *gen) atomic(c *ir.Call, op string) text {
 	default:
 		g.fail("no atomic %s of %s", op, t)
 	}
-	value := g.expr(c.Args[1]).s
+	v := c.Args[1]
+	if from := v.DType(); from != t && from.IsScalar() && !from.IsHandle() {
+		v = &ir.Cast{Type: t, Value: v}
+	}
+	value := g.expr(v).s
 	return g.ordered(c, 2, atomf("%s(%s, %s)", fn, g.expr(c.Args[0]).s, value).s, !c.Type.IsVoid())
 }
 
