@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -168,8 +169,12 @@ func mergeLaunch(c *pipeline.Context, launch *ir.AttrStmt, alignMap *ir.Dict) (i
 		return &t, nil
 	}
 	life := lifetime.Of(launch.Body, homes)
+	unread := unreadCopies(launch.Body)
 	for _, p := range list {
 		p.life = life[p.alloc.Buffer.Data]
+		if unread[p.alloc.Buffer.Data] {
+			p.life.Last = math.MaxInt
+		}
 		if c.Bool(DisableSharedReuse) {
 			p.life = lifetime.Interval{First: 0, Last: 1}
 		}
