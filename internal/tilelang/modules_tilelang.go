@@ -326,14 +326,15 @@ func mmaLayoutModule(name string) *module {
 	})
 	def("make_mma_swizzle_layout(shared_buf, is_smooth=False)", func(in *interp, a *args) value {
 		b, shape := in.constShape(a, 0)
-		row := shape[len(shape)-1]
-		vars := layoutVars(len(shape))
+		n := len(shape)
+		if n < 2 {
+			panic(in.errorAt(a.at[0], "%s needs a buffer of two dimensions or more, got %d", a.name(), n).is("ValueError"))
+		}
+		row := shape[n-1]
+		vars := layoutVars(n)
 		l := &ir.Layout{Vars: vars, Shape: b.Shape}
 		fwd := varValues(vars)
-		if n := len(vars); !in.boolArg(a, 1) && row*int64(b.Type.Bits)%512 == 0 {
-			if n < 2 {
-				panic(in.errorAt(a.at[0], "%s needs a buffer of two dimensions or more, got %d", a.name(), n).is("ValueError"))
-			}
+		if !in.boolArg(a, 1) && row*int64(b.Type.Bits)%512 == 0 {
 			fwd = append(fwd[:n-2:n-2], in.mmaSwizzle(vars[n-2], vars[n-1], row, b.Type, none)...)
 		}
 		for _, v := range fwd {
