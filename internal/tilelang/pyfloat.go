@@ -18,7 +18,7 @@ const (
 	// is one again.
 	middleBits = 160
 	// bigSteps is what a calculation with big numbers counts for among the steps of
-	// an evaluation: it takes some 50 microseconds.
+	// an evaluation: it takes some 30 microseconds.
 	bigSteps = 100
 )
 
