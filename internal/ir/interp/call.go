@@ -105,6 +105,8 @@ func (c *comp) call(e *ir.Call) val {
 		return c.extern(e)
 	case "launch_thread_idx":
 		return c.threadIdx(e)
+	case "rng_rand", "rng_rand_float":
+		return c.rngRand(e)
 	case "tvm_struct_get":
 		return c.structGet(e)
 	case "tvm_stack_alloca":
@@ -555,6 +557,8 @@ func (c *comp) voidCall(e *ir.Call) stmtFn {
 		return nop
 	case "fence_proxy_async":
 		return func(w *warp) { w.fence() }
+	case "rng_init":
+		return c.rngInit(e)
 	case "ret":
 		return func(w *warp) { w.returnThread() }
 	case "thread_return":

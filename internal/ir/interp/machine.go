@@ -134,6 +134,7 @@ type warp struct {
 
 	curLoop *loopFrame
 	coll    bool // performs a collective statement
+	rng     *generators
 	steps   int64
 
 	// Scheduling.

@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"strings"
+
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/layout"
 )
@@ -18,6 +20,9 @@ func (c *comp) collective(f stmtFn) stmtFn {
 			return
 		}
 		w.coll = true
+		if w.rng != nil {
+			w.rng.inColl = false
+		}
 		saved := w.mask
 		f(w)
 		w.mask = saved
@@ -176,6 +181,9 @@ func (c *comp) keepsPrivate(body ir.Stmt) bool {
 	}
 	ir.WalkExprs(body, func(e ir.Expr) bool { // what is called may store through a pointer
 		call, ok := e.(*ir.Call)
+		if ok && call.Op != nil && strings.HasPrefix(call.Op.Name, "rng_") {
+			hit = true // generators are a thread's own
+		}
 		if !ok || call.Op == nil || call.Op.Name != "address_of" && call.Op.Name != "access_ptr" && call.Op.Name != "tvm_access_ptr" {
 			return !hit
 		}

@@ -66,6 +66,10 @@ func init() {
 			return atomf("%s<%d>()", g.pre.use("elect_one"), g.constant(c, 0))
 		},
 
+		"rng_init":       (*gen).rngInit,
+		"rng_rand":       func(g *gen, c *ir.Call) text { return g.draw(c, "philox_next") },
+		"rng_rand_float": (*gen).rngFloat,
+
 		"shfl_sync":          func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle") },
 		"shfl_xor_sync":      func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_xor") },
 		"shfl_up_sync":       func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_up") },

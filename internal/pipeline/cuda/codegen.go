@@ -89,6 +89,8 @@ type gen struct {
 	infos  []kernelInfo
 	// pending are allocations not yet declared, see declare.
 	pending []pendingArray
+	// rng is the thread's generator of random numbers.
+	rng string
 }
 
 type line struct {
@@ -165,6 +167,7 @@ type facts struct {
 	raster    *ir.Call         // threadblock swizzle
 	minBlocks int64
 	tma       bool
+	rng       bool                  // random numbers are drawn
 	shared    map[string]*ir.Buffer // shared allocations by name
 	allocs    []*ir.AllocBuffer     // shared allocations in order
 }
@@ -235,6 +238,7 @@ func (g *gen) survey(f *ir.PrimFunc) facts {
 					}
 				}
 			}
+			k.rng = k.rng || strings.HasPrefix(e.Op.Name, "rng_")
 			if strings.HasPrefix(e.Op.Name, "tma_") || strings.HasPrefix(e.Op.Name, "ptx_wgmma") {
 				k.tma = true
 			}
@@ -343,6 +347,10 @@ func (g *gen) kernel(f *ir.PrimFunc) {
 	g.indent++
 	g.threadIndices()
 	g.sharedArrays(&info)
+	if g.rng = ""; g.facts.rng {
+		g.rng = g.names.fresh("rng")
+		g.emit("%s %s;", g.pre.use("philox_t"), g.rng)
+	}
 	g.block(f.Body)
 	g.indent--
 	g.at = f.Org

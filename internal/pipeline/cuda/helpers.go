@@ -6,7 +6,7 @@ import "strings"
 // PTX ISA; where one needs a newer architecture than sm_80, the text has both
 // forms, since a kernel lowered for one architecture may be compiled for
 // another.
-var helperTable = mergeHelpers(typeHelpers, memoryHelpers, barrierHelpers, reduceHelpers, atomicHelpers, debugHelpers, divisionHelpers, matrixHelpers)
+var helperTable = mergeHelpers(typeHelpers, memoryHelpers, barrierHelpers, reduceHelpers, atomicHelpers, debugHelpers, divisionHelpers, matrixHelpers, randomHelpers)
 
 func mergeHelpers(tables ...map[string]helper) map[string]helper {
 	m := map[string]helper{}
