@@ -318,6 +318,10 @@ func (p *planner) meets(s state, head []*access) bool {
 }
 
 func (p *planner) conflict(a, b *access) bool {
+	if a.party != nil || b.party != nil {
+		p.cmp.guess, p.cmp.exact = "", true
+		return a.party != nil && b.party != nil && !b.party.within(a.party)
+	}
 	if a.pool != b.pool || !a.write && !b.write || a.atomic && b.atomic {
 		return false
 	}

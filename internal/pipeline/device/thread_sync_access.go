@@ -1,6 +1,7 @@
 package device
 
 import (
+	"strconv"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -111,6 +112,9 @@ func (p *planner) reads(e ir.Expr) []*access {
 			case "tvm_storage_sync", "initialize_wgmma_descriptor", "ptx_init_barrier_thread_count":
 				return false
 			}
+			if reducesByBarrier(e) {
+				out = append(out, &access{party: p.part})
+			}
 			for i, arg := range e.Args {
 				a := p.pointed(arg, e, i)
 				if a == nil {
@@ -132,6 +136,25 @@ func (p *planner) reads(e ir.Expr) []*access {
 	}
 	ir.WalkExpr(e, visit)
 	return out
+}
+
+// reducesByBarrier reports a reduction of several warps' values, which uses a
+// hardware barrier of the reductions'.
+func reducesByBarrier(c *ir.Call) bool {
+	if c.Op.Name != "call_extern" || len(c.Args) == 0 {
+		return false
+	}
+	name, _ := ir.AttrString(c.Args[0])
+	params, ok := strings.CutPrefix(name, "tl::AllReduce<")
+	if !ok || !strings.Contains(params, "NamedBarrier<") {
+		return false
+	}
+	list := strings.SplitN(params, ",", 3)
+	if len(list) < 3 {
+		return true
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(list[1]))
+	return err != nil || n > warpThreads
 }
 
 // pointed is the access an operator makes through a pointer argument, nil for

@@ -20,6 +20,9 @@ type access struct {
 	write  bool
 	atomic bool
 	async  bool // a write that lands at an unknown time before a wait
+	// party: no access of memory, but the use of a reduction's hardware barrier
+	// by a partition's threads.
+	party *partition
 }
 
 type rangedVar struct {

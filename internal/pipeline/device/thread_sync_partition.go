@@ -127,7 +127,7 @@ func (p *planner) intern(set []bool) (*partition, bool) {
 // branch places named barriers in a branch that partitions take differently.
 // Seen from outside, it has no barrier.
 func (p *planner) branch(s *ir.IfThenElse, then, els *partition, under state) (ir.Stmt, effect) {
-	e := effect{head: p.summary(s).head}
+	var e effect
 	way := func(part *partition, cond ir.Expr, body ir.Stmt) ir.Stmt {
 		if body == nil {
 			return nil
@@ -139,19 +139,26 @@ func (p *planner) branch(s *ir.IfThenElse, then, els *partition, under state) (i
 		part0, guards := p.part, p.guards
 		p.part, p.guards = part, append(guards[:len(guards):len(guards)], cond)
 		out, f := p.seq(ir.Stmts(body), under.among(cond))
+		all := p.summary(body).head
 		p.part, p.guards = part0, guards
 		e.landing = append(e.landing, f.landing...)
 		e.waits = e.waits || f.waits
 		m := member{part: part, cond: cond, head: f.head}
-		for _, a := range p.summary(body).head {
-			a = a.among(cond)
+		for _, a := range all {
 			m.all = append(m.all, a)
 			if a.async && !underWay(f.tail) {
-				a = a.among(cond)
-				a.async = false
+				landed := *a
+				landed.async = false
+				a = &landed
 			}
 			e.tail.plain = append(e.tail.plain, a)
 		}
+		for _, w := range e.members {
+			if reduces(w.all) && reduces(m.all) {
+				p.fail(s.Origin(), "both ways of a branch reduce over several warps at once: the reductions would meet at one hardware barrier")
+			}
+		}
+		e.head = append(e.head, m.all...)
 		e.members = append(e.members, m)
 		if hasWait(body) && p.lands(under.among(&ir.Not{A: cond}), m.all) {
 			p.fail(s.Origin(), "asynchronous copies of all threads land where only some threads pass: no barrier can stand behind the wait")
@@ -164,6 +171,27 @@ func (p *planner) branch(s *ir.IfThenElse, then, els *partition, under state) (i
 		return &ir.IfThenElse{Cond: s.Cond, Then: a, Else: b, Org: s.Org}, e
 	}
 	return s, e
+}
+
+func reduces(list []*access) bool {
+	return slices.ContainsFunc(list, func(a *access) bool { return a.party != nil })
+}
+
+// within reports a subset of another partition's threads. Once they have passed
+// a barrier of the other, no thread of it is still to come there.
+func (q *partition) within(of *partition) bool {
+	if of.set == nil || q == of {
+		return true
+	}
+	if q.set == nil {
+		return false
+	}
+	for i, in := range q.set {
+		if in && !of.set[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // underWay reports asynchronous copies that nothing has waited for.
