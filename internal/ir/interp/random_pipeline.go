@@ -3,6 +3,7 @@ package interp
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 )
 
 // RandomPipeline is the text of a random kernel around one pipelined loop, the
@@ -12,22 +13,44 @@ import (
 // accesses are in bounds or padded, so that it has one answer.
 func RandomPipeline(seed uint64) string {
 	g := &kernelGen{rnd: rand.New(rand.NewPCG(seed, 0x70697065))}
-	return g.pipelineKernel()
+	return g.pipelineKernel(1)
 }
 
-// pipelineKernel keeps sums of tiles in the fragments acc, product and seen.
-func (g *kernelGen) pipelineKernel() string {
+// RandomPartitions is the text of a random kernel whose threads fall into two or
+// three parts of whole warps, each of which runs a pipelined loop of its own as
+// RandomPipeline has it.
+func RandomPartitions(seed uint64) string {
+	g := &kernelGen{rnd: rand.New(rand.NewPCG(seed, 0x70617274))}
+	return g.pipelineKernel(2 + g.rnd.IntN(2))
+}
+
+// pipelineTile is the shape of the products of one pipelined loop.
+type pipelineTile struct{ rows, cols, depth, rounds, length int }
+
+// ownNames are the names that each part of a kernel has for itself.
+var ownNames = regexp.MustCompile(`\b(a_s|b_s|s_s|t_s|acc|product|seen|Out)\b`)
+
+// pipelineKernel is a kernel whose threads fall into parts, each with a pipelined
+// loop.
+func (g *kernelGen) pipelineKernel(parts int) string {
 	rows, cols, depth := 16*(1+g.rnd.IntN(2)), 16<<g.rnd.IntN(3), 16<<g.rnd.IntN(3)
 	threads, rounds := []int{64, 128}[g.rnd.IntN(2)], 1+g.rnd.IntN(6)
 	if rows*cols < 512 { // four warps cannot divide the product
 		threads = 64
 	}
 	length := rounds*depth - []int{0, 0, 0, 1, 5}[g.rnd.IntN(5)]
-	a := genBuf{"A", "float16", []int{rows, length}}
-	b := genBuf{"B", "float16", []int{cols, length}}
-	s := genBuf{"S", "float32", []int{rounds, rows}}
-	out := genBuf{"Out", "float32", []int{rows, cols}}
-	g.header([]genBuf{a, b, s, out})
+	tile := pipelineTile{rows, cols, depth, rounds, length}
+	bufs := []genBuf{{"A", "float16", []int{rows, length}}, {"B", "float16", []int{cols, length}}, {"S", "float32", []int{rounds, rows}}}
+	name := func(text string, part int) string {
+		if parts == 1 {
+			return text
+		}
+		return ownNames.ReplaceAllString(text, fmt.Sprintf("${1}_%d", part))
+	}
+	for i := range parts {
+		bufs = append(bufs, genBuf{name("Out", i), "float32", []int{rows, cols}})
+	}
+	g.header(bufs)
 	g.line(`for bx in T.thread_binding(1, thread="blockIdx.x"):`)
 	g.depth++
 	for i, v := range []string{"tx", "ty", "tz"} {
@@ -37,14 +60,39 @@ func (g *kernelGen) pipelineKernel() string {
 	g.depth++
 	g.line("T.reads()")
 	g.line("T.writes()")
-	g.line(`T.sblock_attr({"tl.launch_threads": [%d, 1, 1]})`, threads)
-	g.line(`a_s = T.sblock_alloc_buffer(%s, "float16", scope="shared.dyn")`, tuple([]int{rows, depth}))
-	g.line(`b_s = T.sblock_alloc_buffer(%s, "float16", scope="shared.dyn")`, tuple([]int{cols, depth}))
-	g.line(`s_s = T.sblock_alloc_buffer(%s, scope="shared.dyn")`, tuple([]int{rows}))
-	g.line(`t_s = T.sblock_alloc_buffer(%s, scope="shared.dyn")`, tuple([]int{rows, cols}))
-	for _, f := range []string{"acc", "product", "seen"} {
-		g.line(`%s = T.sblock_alloc_buffer(%s, scope="local.fragment")`, f, tuple(out.shape))
+	g.line(`T.sblock_attr({"tl.launch_threads": [%d, 1, 1]})`, threads*parts)
+	for i := range parts {
+		g.line(`%s = T.sblock_alloc_buffer(%s, "float16", scope="shared.dyn")`, name("a_s", i), tuple([]int{rows, depth}))
+		g.line(`%s = T.sblock_alloc_buffer(%s, "float16", scope="shared.dyn")`, name("b_s", i), tuple([]int{cols, depth}))
+		g.line(`%s = T.sblock_alloc_buffer(%s, scope="shared.dyn")`, name("s_s", i), tuple([]int{rows}))
+		g.line(`%s = T.sblock_alloc_buffer(%s, scope="shared.dyn")`, name("t_s", i), tuple([]int{rows, cols}))
+		for _, f := range []string{"acc", "product", "seen"} {
+			g.line(`%s = T.sblock_alloc_buffer(%s, scope="local.fragment")`, name(f, i), tuple([]int{rows, cols}))
+		}
 	}
+	if parts == 1 {
+		g.pipeline(tile)
+		return g.out.String()
+	}
+	for i := range parts {
+		g.line("if tx >= %d and tx < %d:", i*threads, (i+1)*threads)
+		g.depth++
+		g.line(`T.attr(0, "warp_specialize", 1)`)
+		done := g.out.String()
+		g.out.Reset()
+		g.pipeline(tile)
+		text := name(g.out.String(), i)
+		g.out.Reset()
+		g.out.WriteString(done + text)
+		g.depth--
+	}
+	return g.out.String()
+}
+
+// pipeline is one pipelined loop, which keeps sums of tiles in the fragments acc,
+// product and seen.
+func (g *kernelGen) pipeline(t pipelineTile) {
+	rows, cols, depth, rounds, length := t.rows, t.cols, t.depth, t.rounds, t.length
 	fill := func(f string) { g.line("T.fill(T.region(%s[0, 0], 2, %d, %d), 0)", f, rows, cols) }
 	fill("acc")
 	fill("product")
@@ -141,7 +189,6 @@ func (g *kernelGen) pipelineKernel() string {
 	g.parallel(rows, cols, func(i, j string) {
 		g.line("Out[%[1]s, %[2]s] = acc[%[1]s, %[2]s] + product[%[1]s, %[2]s] + seen[%[1]s, %[2]s]", i, j)
 	})
-	return g.out.String()
 }
 
 // loadTile fills a tile from the columns of round k of an array.

@@ -76,6 +76,7 @@ var randomKernels = []struct {
 	{"threads", func(seed uint64) string { return interp.RandomKernel(seed, false) }},
 	{"tiles", func(seed uint64) string { return interp.RandomKernel(seed, true) }},
 	{"pipeline", interp.RandomPipeline},
+	{"partitions", interp.RandomPartitions},
 }
 
 func lowerRandom(t *testing.T, p pipeline.Pipeline, seed uint64, text string) (ran int, err error) {

@@ -125,7 +125,8 @@ func (p *planner) intern(set []bool) (*partition, bool) {
 }
 
 // branch places named barriers in a branch that partitions take differently.
-// Seen from outside, it has no barrier.
+// Seen from outside, it has no barrier. A wait in it is for copies of its own
+// threads: those of others landed before the barrier in front of it, or never.
 func (p *planner) branch(s *ir.IfThenElse, then, els *partition, under state) (ir.Stmt, effect) {
 	var e effect
 	way := func(part *partition, cond ir.Expr, body ir.Stmt) ir.Stmt {
@@ -160,9 +161,6 @@ func (p *planner) branch(s *ir.IfThenElse, then, els *partition, under state) (i
 		}
 		e.head = append(e.head, m.all...)
 		e.members = append(e.members, m)
-		if hasWait(body) && p.lands(under.among(&ir.Not{A: cond}), m.all) {
-			p.fail(s.Origin(), "asynchronous copies of all threads land where only some threads pass: no barrier can stand behind the wait")
-		}
 		return out
 	}
 	a := way(then, s.Cond, s.Then)
