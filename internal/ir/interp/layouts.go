@@ -70,7 +70,7 @@ func (c *comp) layoutOf(b *ir.Buffer) *layout.Map {
 		case p.err != nil:
 			c.cannot("the layout of %s: %v", b.Name, p.err)
 		default:
-			shape, err := layout.ConstShape(b.Shape)
+			shape, err := layout.BufferShape(b.Shape)
 			m := p.m
 			if err == nil && !slices.Equal(shape, m.Shape) {
 				bits := int64(b.Type.Bits)

@@ -15,11 +15,13 @@ import (
 // stay far below.
 const MaxPoints = 1 << 22
 
+var errPoints = fmt.Errorf("more than %d points", MaxPoints)
+
 // Evaluate computes an integer expression at every point of a box: vars[d]
 // runs over 0..ext[d]-1, the last fastest. Variables not in vars, loads and
 // calls other than bit operations are errors.
 func Evaluate(e ir.Expr, vars []*ir.Var, ext []int64) ([]int64, error) {
-	ev, err := newEvaluator(vars, ext)
+	ev, err := newEvaluator(vars, ext, MaxPoints)
 	if err != nil {
 		return nil, err
 	}
@@ -30,15 +32,18 @@ func Evaluate(e ir.Expr, vars []*ir.Var, ext []int64) ([]int64, error) {
 	return ev.table(c), nil
 }
 
-func newEvaluator(vars []*ir.Var, ext []int64) (*evaluator, error) {
+// newEvaluator is for a box of so many points at most; no column has more than
+// MaxPoints.
+func newEvaluator(vars []*ir.Var, ext []int64, most int64) (*evaluator, error) {
 	n := int64(1)
 	for _, x := range ext {
 		if x <= 0 {
 			return nil, fmt.Errorf("extent %d", x)
 		}
-		if n *= x; n > MaxPoints {
-			return nil, fmt.Errorf("more than %d points", MaxPoints)
+		if x > most/n {
+			return nil, fmt.Errorf("more than %d points", most)
 		}
+		n *= x
 	}
 	return &evaluator{vars: vars, ext: ext}, nil
 }
@@ -148,6 +153,9 @@ func (ev *evaluator) eval(e ir.Expr) (column, error) {
 	case *ir.Var:
 		for d, v := range ev.vars {
 			if v == e {
+				if ev.ext[d] > MaxPoints {
+					return column{}, errPoints
+				}
 				data := make([]int64, ev.ext[d])
 				for i := range data {
 					data[i] = int64(i)
@@ -306,6 +314,9 @@ func (ev *evaluator) combine(ca, cb column, add bool, f func(x, y int64) (int64,
 	case cb.mask:
 		out.data = cb.data
 	default:
+		if ev.size(out.mask) > MaxPoints {
+			return column{}, errPoints
+		}
 		out.data = make([]int64, ev.size(out.mask))
 	}
 	good := true
@@ -345,6 +356,9 @@ func (ev *evaluator) choose(c, t, f ir.Expr) (column, error) {
 		return cf, err
 	}
 	mask := cc.mask | ct.mask | cf.mask
+	if ev.size(mask) > MaxPoints {
+		return column{}, errPoints
+	}
 	cc, ct, cf = ev.spread(cc, mask), ev.spread(ct, mask), ev.spread(cf, mask)
 	for i, v := range cc.data {
 		if v == 0 {

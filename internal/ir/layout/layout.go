@@ -14,16 +14,30 @@ type Map struct {
 	Shape   []int64
 	Forward []ir.Expr // over Vars(len(Shape)), one for each physical dimension
 	Out     []int64   // physical shape
-	linear  []int64   // row-major physical offset of each logical element
+	// linear is the row-major physical offset of each logical element, nil when
+	// there are more than MaxPoints: then the offset is the sum of the parts',
+	// whose logical and physical dimensions have nothing in common.
+	linear []int64
+	parts  []column
 }
+
+// maxElements bounds what a layout is for: buffers in global memory have many
+// elements, of which batches and heads, for instance, keep their places.
+const maxElements = 1 << 38
 
 // NewMap makes a layout from expressions over the placeholders. The physical
 // shape is the smallest that holds all values.
 func NewMap(shape []int64, forward ...ir.Expr) (*Map, error) {
 	m := &Map{Shape: shape, Forward: forward, Out: make([]int64, len(forward))}
-	ev, err := newEvaluator(Vars(len(shape)), shape)
+	ev, err := newEvaluator(Vars(len(shape)), shape, maxElements)
 	if err != nil {
 		return nil, fmt.Errorf("dimension 0 of a layout: %w", err)
+	}
+	if product(shape) > MaxPoints {
+		if err := m.inParts(ev); err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	linear := column{0, []int64{0}}
 	for d, e := range forward {
@@ -61,7 +75,63 @@ func Linear(shape []int64) (*Map, error) {
 }
 
 // At is the physical row-major offset of the logical element p (row-major).
-func (m *Map) At(p int64) int64 { return m.linear[p] }
+func (m *Map) At(p int64) int64 {
+	if m.linear != nil {
+		return m.linear[p]
+	}
+	at, c := int64(0), m.coords(p)
+	for _, part := range m.parts {
+		i := int64(0)
+		for d, x := range m.Shape {
+			if part.mask>>d&1 == 1 {
+				i = i*x + c[d]
+			}
+		}
+		at += part.data[i]
+	}
+	return at
+}
+
+// inParts fills Out and parts.
+func (m *Map) inParts(ev *evaluator) error {
+	cols := make([]column, len(m.Forward))
+	for d, e := range m.Forward {
+		c, err := ev.eval(e)
+		if err != nil {
+			return fmt.Errorf("dimension %d of a layout: %w", d, err)
+		}
+		if lo := slices.Min(c.data); lo < 0 {
+			return fmt.Errorf("dimension %d of a layout reaches %d", d, lo)
+		}
+		cols[d], m.Out[d] = c, slices.Max(c.data)+1
+	}
+	scale := int64(1)
+	for d := len(cols) - 1; d >= 0; d-- {
+		part := cols[d]
+		if m.Out[d] > maxElements/scale {
+			return fmt.Errorf("dimension %d of a layout: more than %d places", d, int64(maxElements))
+		}
+		for i, x := range part.data {
+			part.data[i] = x * scale
+		}
+		scale *= m.Out[d]
+		// It joins the parts that it has logical dimensions in common with.
+		rest := make([]column, 0, len(m.parts)+1)
+		for _, p := range m.parts {
+			if p.mask&part.mask == 0 {
+				rest = append(rest, p)
+				continue
+			}
+			var err error
+			if part, err = ev.combine(part, p, true, nil); err != nil {
+				return fmt.Errorf("dimension %d of a layout: %w", d, err)
+			}
+		}
+		m.parts = append(rest, part)
+	}
+	slices.SortFunc(m.parts, func(a, b column) int { return cmp.Compare(a.mask, b.mask) })
+	return nil
+}
 
 // Size is the number of logical elements.
 func (m *Map) Size() int64 { return product(m.Shape) }
@@ -80,26 +150,55 @@ func (m *Map) Apply(indices []ir.Expr) []ir.Expr {
 
 // CheckInjective is an error that names two elements in one place.
 func (m *Map) CheckInjective() error {
-	order := make([]int64, len(m.linear))
-	for p := range order {
-		order[p] = int64(p)
+	if m.linear != nil {
+		return m.collision(column{uint(1)<<len(m.Shape) - 1, m.linear})
 	}
-	slices.SortFunc(order, func(p, q int64) int {
-		return cmp.Or(cmp.Compare(m.linear[p], m.linear[q]), cmp.Compare(p, q))
-	})
-	for i := 1; i < len(order); i++ {
-		if p, q := order[i-1], order[i]; m.linear[p] == m.linear[q] {
-			return fmt.Errorf("elements %v and %v share a place", m.coords(p), m.coords(q))
+	// The parts are independent of each other. What is in none has no place of
+	// its own.
+	used := uint(0)
+	for _, p := range m.parts {
+		used |= p.mask
+		if err := m.collision(p); err != nil {
+			return err
+		}
+	}
+	for d, x := range m.Shape {
+		if used>>d&1 == 0 && x > 1 {
+			c := make([]int64, len(m.Shape))
+			c[d] = 1
+			return fmt.Errorf("elements %v and %v share a place", make([]int64, len(m.Shape)), c)
 		}
 	}
 	return nil
 }
 
-func (m *Map) coords(p int64) []int64 {
+// collision finds two points of a column with one value.
+func (m *Map) collision(c column) error {
+	order := make([]int64, len(c.data))
+	for p := range order {
+		order[p] = int64(p)
+	}
+	slices.SortFunc(order, func(p, q int64) int {
+		return cmp.Or(cmp.Compare(c.data[p], c.data[q]), cmp.Compare(p, q))
+	})
+	for i := 1; i < len(order); i++ {
+		if p, q := order[i-1], order[i]; c.data[p] == c.data[q] {
+			return fmt.Errorf("elements %v and %v share a place", m.coordsOf(p, c.mask), m.coordsOf(q, c.mask))
+		}
+	}
+	return nil
+}
+
+func (m *Map) coords(p int64) []int64 { return m.coordsOf(p, ^uint(0)) }
+
+// coordsOf are the coordinates of the p-th point over the dimensions in mask.
+func (m *Map) coordsOf(p int64, mask uint) []int64 {
 	out := make([]int64, len(m.Shape))
 	for d := len(out) - 1; d >= 0; d-- {
-		out[d] = p % m.Shape[d]
-		p /= m.Shape[d]
+		if mask>>d&1 == 1 {
+			out[d] = p % m.Shape[d]
+			p /= m.Shape[d]
+		}
 	}
 	return out
 }
@@ -107,16 +206,21 @@ func (m *Map) coords(p int64) []int64 {
 // Equal reports whether two layouts put each element at the same physical
 // index.
 func (m *Map) Equal(n *Map) bool {
-	return sameShape(m.Shape, n.Shape) && sameShape(m.Out, n.Out) && slices.Equal(m.linear, n.linear)
+	return sameShape(m.Out, n.Out) && m.SameOffsets(n)
 }
 
 // SameOffsets is Equal up to the physical shape: the flat offsets agree.
 func (m *Map) SameOffsets(n *Map) bool {
-	return sameShape(m.Shape, n.Shape) && slices.Equal(m.linear, n.linear)
+	return sameShape(m.Shape, n.Shape) && slices.Equal(m.linear, n.linear) &&
+		slices.EqualFunc(m.parts, n.parts, func(a, b column) bool { return a.mask == b.mask && slices.Equal(a.data, b.data) })
 }
 
 // IsIdentity reports a layout whose flat offsets are the row-major ones.
 func (m *Map) IsIdentity() bool {
+	if m.linear == nil {
+		id, err := NewMap(m.Shape, exprs(Vars(len(m.Shape)))...)
+		return err == nil && m.SameOffsets(id)
+	}
 	for p, at := range m.linear {
 		if at != int64(p) {
 			return false
@@ -138,6 +242,9 @@ func (m *Map) Compose(n *Map) (*Map, error) {
 func (m *Map) Inverse() (*Map, error) {
 	if m.Size() != m.OutSize() {
 		return nil, fmt.Errorf("a layout from %d to %d elements has no inverse", m.Size(), m.OutSize())
+	}
+	if m.linear == nil {
+		return nil, errPoints
 	}
 	inv := make([]int64, m.OutSize())
 	for i := range inv {
@@ -209,6 +316,9 @@ func (m *Map) Reshape(shape []int64, oldBits, newBits int64) (*Map, error) {
 		return NewMap(shape, out...)
 	case newBits%oldBits == 0: // a new element spans several old ones, which must stay together
 		r := newBits / oldBits
+		if m.linear == nil {
+			return nil, errPoints
+		}
 		for p, at := range m.linear {
 			b := int64(p) - int64(p)%r
 			if at != m.linear[b]+int64(p)-b || m.linear[b]%r != 0 {
@@ -230,7 +340,7 @@ func (m *Map) IR() *ir.Layout {
 
 // MapFromIR reads an attribute.
 func MapFromIR(a *ir.Layout) (*Map, error) {
-	shape, err := ConstShape(a.Shape)
+	shape, err := BufferShape(a.Shape)
 	if err != nil {
 		return nil, err
 	}

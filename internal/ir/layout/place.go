@@ -78,9 +78,15 @@ func substitute(e ir.Expr, f func(*ir.Var) ir.Expr) ir.Expr {
 	return r.Expr(e)
 }
 
-// ConstShape is a shape as integers; an error when a size is not a positive
-// constant or there are too many.
-func ConstShape(shape []ir.Expr) ([]int64, error) {
+// ConstShape is the shape of what is tabulated as integers; an error when a
+// size is not a positive constant or there are more than MaxPoints elements.
+func ConstShape(shape []ir.Expr) ([]int64, error) { return constShape(shape, MaxPoints) }
+
+// BufferShape is ConstShape for buffers of any scope, which can have many more
+// elements.
+func BufferShape(shape []ir.Expr) ([]int64, error) { return constShape(shape, maxElements) }
+
+func constShape(shape []ir.Expr, most int64) ([]int64, error) {
 	if len(shape) > MaxDims {
 		return nil, fmt.Errorf("more than %d dimensions", MaxDims)
 	}
@@ -94,12 +100,10 @@ func ConstShape(shape []ir.Expr) ([]int64, error) {
 		if v <= 0 {
 			return nil, fmt.Errorf("size %d of the shape is %d", d, v)
 		}
-		if out[d] = v; v > MaxPoints {
-			return nil, fmt.Errorf("more than %d points", MaxPoints)
+		if out[d] = v; v > most/n {
+			return nil, fmt.Errorf("more than %d points", most)
 		}
-		if n *= v; n > MaxPoints {
-			return nil, fmt.Errorf("more than %d points", MaxPoints)
-		}
+		n *= v
 	}
 	return out, nil
 }

@@ -206,7 +206,7 @@ func (in *inferer) userLayouts(s *ir.SBlock, views map[*ir.Var][]*ir.Buffer, lay
 				if err != nil {
 					return pipeline.Errorf(s.Org, "the layout of %s: %v", b.Name, err)
 				}
-				shape, err := layout.ConstShape(b.Shape)
+				shape, err := layout.BufferShape(b.Shape)
 				if err == nil && !slices.Equal(shape, mp.Shape) {
 					if lead := len(shape) - len(mp.Shape); lead > 0 && slices.Equal(shape[lead:], mp.Shape) {
 						mp, err = mp.ExpandLeading(shape[:lead]...) // versions of a pipelined buffer
@@ -341,7 +341,7 @@ func (in *inferer) step(id int, lv level, lay *layouts, q *queue) error {
 
 // fits reports a buffer of a constant shape.
 func fits(b *ir.Buffer, shape []int64) bool {
-	s, err := layout.ConstShape(b.Shape)
+	s, err := layout.BufferShape(b.Shape)
 	return err == nil && slices.Equal(s, shape)
 }
 
