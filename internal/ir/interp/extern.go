@@ -52,6 +52,11 @@ func (c *comp) extern(e *ir.Call) val {
 		return c.call(&ir.Call{Op: ir.MustOp("clz"), Type: e.Type, Args: args})
 	case "debug_print_var", "debug_print_buffer_value", "debug_print_msg":
 		return constI(e.Type, 0).after(c.debugPrint(name, args))
+	case "DP4A":
+		if len(args) != 3 {
+			c.fail("DP4A with %d arguments", len(args))
+		}
+		return constI(e.Type, 0).after(c.dp4a(args))
 	}
 	if m := reHelper.FindStringSubmatch(name); m != nil {
 		params := strings.Split(m[2], ",")
@@ -84,6 +89,29 @@ func roundAway(x float64) float64 {
 }
 
 var reducerOps = map[string]string{"SumOp": "sum", "MaxOp": "max", "MinOp": "min", "BitAndOp": "bitand", "BitOrOp": "bitor", "BitXorOp": "bitxor"}
+
+// dp4a compiles DP4A(a, b, c), pointers to four int8, four int8 and an int32:
+// the sum of the products is added to the latter.
+func (c *comp) dp4a(args []ir.Expr) stmtFn {
+	a, b := c.operandAt(args[0], elemOf(ir.DInt8), 4), c.operandAt(args[1], elemOf(ir.DInt8), 4)
+	el := elemOf(ir.DInt32)
+	acc, ptr, st := c.operandAt(args[2], el, 1), c.vecI(c.expr(args[2])), c.site(pointeeName(args[2]))
+	return func(w *warp) {
+		x, y, z := a(w), b(w), acc(w)
+		m, mask := w.addrs(ptr(w), w.mask, st)
+		if m == nil {
+			return
+		}
+		for t := w.access(m, mask, int64(el.size), accWrite, st); t != 0; t &= t - 1 {
+			l := bits.TrailingZeros32(t)
+			sum := z.i[l]
+			for j := range 4 {
+				sum += x.i[4*l+j] * y.i[4*l+j]
+			}
+			el.putI(m.data[w.offs[l]:], 0, wrap1(ir.DInt32, sum))
+		}
+	}
+}
 
 // allReduce compiles tl::AllReduce<Op, threads, scale, offset, Barrier>::run(x,
 // workspace): a butterfly over groups of threads, distances threads/2 down to

@@ -414,6 +414,8 @@ func (g *gen) extern(c *ir.Call) text {
 		return g.cumsum(c, name)
 	case name == "debug_print_var" || name == "debug_print_buffer_value":
 		return g.debugPrint(c, name)
+	case name == "DP4A" && !g.imported(name):
+		return atomf("%s(%s)", g.pre.use("DP4A"), g.args(args))
 	case strings.Contains(name, "::") || strings.ContainsAny(name, "<>"):
 		g.fail("no device function for %q", name)
 	case !isIdentifier(name):

@@ -198,6 +198,28 @@ func (g *gen) collect(kernels []*ir.PrimFunc) {
 	}
 }
 
+// headerTypes are the types that TileLang's headers define and that imported C
+// may name.
+var headerTypes = [...][2]string{{"uchar", "unsigned char"}, {"ushort", "unsigned short"}, {"uint", "unsigned"}}
+
+// imported reports a word of the imported C.
+func (g *gen) imported(word string) bool {
+	for _, t := range g.imports {
+		for {
+			i := strings.Index(t, word)
+			if i < 0 {
+				break
+			}
+			j := i + len(word)
+			if (i == 0 || !isWord(t[i-1])) && (j == len(t) || !isWord(t[j])) {
+				return true
+			}
+			t = t[j:]
+		}
+	}
+	return false
+}
+
 func (g *gen) survey(f *ir.PrimFunc) facts {
 	k := facts{used: map[*ir.Var]bool{}, mentions: mentions(f.Body), align: map[*ir.Var]int{}, shared: map[string]*ir.Buffer{}}
 	need := func(v *ir.Var, bytes int) {
@@ -226,6 +248,11 @@ func (g *gen) survey(f *ir.PrimFunc) facts {
 				break
 			}
 			bytes := opAlign[e.Op.Name]
+			if e.Op.Name == "call_extern" {
+				if s, ok := e.Args[0].(*ir.StringImm); ok && s.Value == "DP4A" {
+					bytes = 4
+				}
+			}
 			for _, a := range e.Args {
 				switch a := a.(type) {
 				case *ir.Var:
@@ -569,6 +596,11 @@ func (g *gen) output(m *ir.IRModule, kernels []*ir.PrimFunc) (*pipeline.Output, 
 		}
 		if len(part) > 0 {
 			add("", ir.Span{})
+		}
+	}
+	for _, n := range headerTypes {
+		if g.imported(n[0]) {
+			add("typedef "+n[1]+" "+n[0]+";", ir.Span{})
 		}
 	}
 	for _, t := range g.imports {

@@ -133,6 +133,9 @@ __device__ __forceinline__ T %[1]s(T x, T* ws) {
 }
 
 var atomicHelpers = map[string]helper{
+	"DP4A": {nil, `
+// Adds the products of four int8 to c.
+__device__ __forceinline__ void DP4A(const void* a, const void* b, int* c) { *c = __dp4a(*(const int*)a, *(const int*)b, *c); }`},
 	"atomic_max_float": {nil, atomicCompare("max", "<")},
 	"atomic_min_float": {nil, atomicCompare("min", ">")},
 	"atomic_add_long": {nil, `
