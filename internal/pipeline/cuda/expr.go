@@ -389,7 +389,11 @@ func (g *gen) splat(t ctype, v ir.Expr) text {
 	if n := int(v.DType().Lanes); n > 1 {
 		g.fail("a vector of vectors: %s repeated %d times", v.DType(), t.lanes()/n)
 	}
-	return atomf("%s(%s)", g.pre.splat(t), g.expr(v).s)
+	fn, s := g.pre.splat(t), g.expr(v).s
+	if _, err := strconv.ParseInt(s, 10, 32); err == nil && t.dtype.Bits < 32 && v.DType().IsInteger() {
+		s = "(" + intNames[v.DType()] + ")" + s // an int would fit several types alike
+	}
+	return atomf("%s(%s)", fn, s)
 }
 
 // shuffle picks lanes. Vectors that are not plain values are repeated in the
