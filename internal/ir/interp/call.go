@@ -113,6 +113,9 @@ func (c *comp) call(e *ir.Call) val {
 		return c.stackAlloca(e)
 	case "shfl_sync", "shfl_xor_sync", "shfl_down_sync", "shfl_up_sync":
 		return c.shfl(name, e)
+	case "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down":
+		to := "shfl" + strings.TrimPrefix(name, "tvm_warp_shuffle") + "_sync"
+		return c.call(&ir.Call{Op: ir.MustOp(to), Type: e.Type, Args: e.Args[:4]})
 	case "warp_reduce_sum", "warp_reduce_max", "warp_reduce_min", "warp_reduce_bitand", "warp_reduce_bitor":
 		return c.warpReduce(name, e)
 	case "any_sync", "all_sync", "ballot_sync", "activemask":

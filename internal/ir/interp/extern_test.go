@@ -25,3 +25,21 @@ Out[tx] = T.Cast("float32", acc[0])`))
 		}
 	}
 }
+
+// TestTVMShuffles gives the lanes' values to their neighbours.
+func TestTVMShuffles(t *testing.T) {
+	res, err := runText(t, kernelText("1", `
+Out[tx] = T.Cast("float32", T.tvm_warp_shuffle(-1, N[tx], T.bitwise_xor(tx, 1) % 32, 32, 32) * 1000 + T.tvm_warp_shuffle_down(-1, N[tx], 2, 32, 32))`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for x := range 128 {
+		down := x + 2
+		if x%32 >= 30 {
+			down = x
+		}
+		if got, want := res.Outputs["Out"].Float(x), float64((x^1)*1000+down); got != want {
+			t.Fatalf("thread %d has %v, want %v", x, got, want)
+		}
+	}
+}

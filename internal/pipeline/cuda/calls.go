@@ -70,19 +70,23 @@ func init() {
 		"rng_rand":       func(g *gen, c *ir.Call) text { return g.draw(c, "philox_next") },
 		"rng_rand_float": (*gen).rngFloat,
 
-		"shfl_sync":          func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle") },
-		"shfl_xor_sync":      func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_xor") },
-		"shfl_up_sync":       func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_up") },
-		"shfl_down_sync":     func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_down") },
-		"any_sync":           builtin("__any_sync"),
-		"all_sync":           builtin("__all_sync"),
-		"ballot_sync":        builtin("__ballot_sync"),
-		"activemask":         builtin("__activemask"),
-		"warp_reduce_sum":    func(g *gen, c *ir.Call) text { return g.warpReduce(c, "SumOp") },
-		"warp_reduce_max":    func(g *gen, c *ir.Call) text { return g.warpReduce(c, "MaxOp") },
-		"warp_reduce_min":    func(g *gen, c *ir.Call) text { return g.warpReduce(c, "MinOp") },
-		"warp_reduce_bitand": func(g *gen, c *ir.Call) text { return g.warpReduce(c, "BitAndOp") },
-		"warp_reduce_bitor":  func(g *gen, c *ir.Call) text { return g.warpReduce(c, "BitOrOp") },
+		"shfl_sync":      func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle") },
+		"shfl_xor_sync":  func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_xor") },
+		"shfl_up_sync":   func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_up") },
+		"shfl_down_sync": func(g *gen, c *ir.Call) text { return g.shfl(c, "shuffle_down") },
+		// (mask, value, lane, width, threads of a warp), which are 32.
+		"tvm_warp_shuffle":      func(g *gen, c *ir.Call) text { return g.shfl(shuffleArgs(c), "shuffle") },
+		"tvm_warp_shuffle_up":   func(g *gen, c *ir.Call) text { return g.shfl(shuffleArgs(c), "shuffle_up") },
+		"tvm_warp_shuffle_down": func(g *gen, c *ir.Call) text { return g.shfl(shuffleArgs(c), "shuffle_down") },
+		"any_sync":              builtin("__any_sync"),
+		"all_sync":              builtin("__all_sync"),
+		"ballot_sync":           builtin("__ballot_sync"),
+		"activemask":            builtin("__activemask"),
+		"warp_reduce_sum":       func(g *gen, c *ir.Call) text { return g.warpReduce(c, "SumOp") },
+		"warp_reduce_max":       func(g *gen, c *ir.Call) text { return g.warpReduce(c, "MaxOp") },
+		"warp_reduce_min":       func(g *gen, c *ir.Call) text { return g.warpReduce(c, "MinOp") },
+		"warp_reduce_bitand":    func(g *gen, c *ir.Call) text { return g.warpReduce(c, "BitAndOp") },
+		"warp_reduce_bitor":     func(g *gen, c *ir.Call) text { return g.warpReduce(c, "BitOrOp") },
 
 		"atomic_add_elem_op":       func(g *gen, c *ir.Call) text { return g.atomic(c, "add") },
 		"atomic_max_elem_op":       func(g *gen, c *ir.Call) text { return g.atomic(c, "max") },
@@ -340,6 +344,9 @@ func (g *gen) storageSync(c *ir.Call) text {
 	}
 	return text{}
 }
+
+// shuffleArgs leaves out the last argument of TVM's shuffles.
+func shuffleArgs(c *ir.Call) *ir.Call { return &ir.Call{Op: c.Op, Type: c.Type, Args: c.Args[:4]} }
 
 // shfl prints a warp shuffle (mask, value, lane or distance, width).
 func (g *gen) shfl(c *ir.Call, kind string) text {
