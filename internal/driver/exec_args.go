@@ -157,12 +157,14 @@ func eachElement(dtype string, a *npy.Array, strides []int64, raw []byte, toDevi
 	return nil
 }
 
-// narrowFormats are the floating-point types that arrays hold as float32.
+// narrowFormats are the floating-point types that arrays hold as float32, as
+// the GPU has them: its one e4m3 has no infinity, whatever the IR calls it.
 var narrowFormats = func() map[string]*num.Format {
 	m := map[string]*num.Format{}
-	for _, f := range []*num.Format{&num.E3M4, &num.E4M3, &num.E4M3FN, &num.E4M3FNUZ, &num.E4M3B11UZ, &num.E5M2, &num.E5M2FNUZ, &num.E8M0FNU, &num.E2M1FN} {
+	for _, f := range []*num.Format{&num.E3M4, &num.E4M3FN, &num.E4M3FNUZ, &num.E4M3B11UZ, &num.E5M2, &num.E5M2FNUZ, &num.E8M0FNU, &num.E2M1FN} {
 		m[f.Name] = f
 	}
+	m[num.E4M3.Name] = &num.E4M3FN
 	return m
 }()
 

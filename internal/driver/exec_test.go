@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -570,4 +571,33 @@ func (g *countingGPU) Run(ctx context.Context, obj *gpu.Object, spec *launch.Spe
 		}
 	}
 	return g.fakeGPU.Run(ctx, obj, spec, a, runs)
+}
+
+// TestDeviceFloats decodes what the GPU leaves in formats that arrays hold as
+// float32.
+func TestDeviceFloats(t *testing.T) {
+	for _, tc := range []struct {
+		dtype string
+		bits  byte
+		want  float32
+	}{
+		{"float8_e4m3fn", 0x78, 256},
+		{"float8_e4m3", 0x78, 256}, // the GPU's e4m3 has no infinity
+		{"float8_e4m3", 0xf8, -256},
+		{"float8_e5m2", 0x7c, float32(math.Inf(1))},
+		{"float8_e8m0fnu", 0x80, 2},
+	} {
+		like, err := npy.New("f4", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeArray(tc.dtype, []byte{tc.bits}, like, nil)
+		if err != nil {
+			t.Errorf("%s: %v", tc.dtype, err)
+			continue
+		}
+		if v := math.Float32frombits(uint32(got.Uint(0))); v != tc.want {
+			t.Errorf("%s %#x is %v, want %v", tc.dtype, tc.bits, v, tc.want)
+		}
+	}
 }
