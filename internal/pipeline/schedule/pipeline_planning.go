@@ -309,6 +309,10 @@ func (p *planner) autoPlan(s *ir.For, elems []element, n int64) *plan {
 		p.ctx.Remark(s.Org, "not pipelined: nothing is copied from global to shared memory that could be loaded ahead")
 		return nil
 	}
+	if len(ahead) == len(elems) {
+		p.ctx.Remark(s.Org, "not pipelined: nothing in the loop uses what it loads")
+		return nil
+	}
 	n = p.fit(s, ahead, n)
 	pl := &plan{stages: n, stage: make([]int64, len(elems)), order: make([]int64, len(elems)), group: make([]int64, len(elems))}
 	next := int64(0)
