@@ -95,6 +95,7 @@ type execAnswer struct {
 	arrays    map[string]*npy.Array
 	types     map[string]ir.DType
 	unordered map[string]bool
+	sums      map[string]int    // see interp.Result
 	written   map[string][]bool // what the interpreted blocks wrote; nil: all blocks were
 	blocks    int               // about as many of total were interpreted; 0: all, or none
 	total     int
@@ -375,10 +376,14 @@ func (x *execution) expect(ctx context.Context, spec *launch.Spec, dev *deviceAr
 	for _, n := range res.Atomic {
 		a.unordered[n] = true
 	}
+	a.sums = res.Sums
 	for buffer, handle := range handleNames(x.job.in.mod) {
 		bothNames(a.arrays, buffer, handle)
 		bothNames(a.written, buffer, handle)
 		bothNames(a.unordered, buffer, handle)
+		if a.sums != nil {
+			bothNames(a.sums, buffer, handle)
+		}
 	}
 	x.answer = a
 	return nil
@@ -466,7 +471,7 @@ func (x *execution) judge(r *ExecReport, spec *launch.Spec, dev *deviceArgs, res
 				}
 			}
 		}
-		tol := x.tolerance(a.types[name])
+		tol := x.tolerance(name)
 		diffs := interp.Compare(map[string]*npy.Array{name: want}, map[string]*npy.Array{name: got},
 			interp.CompareOptions{Types: a.types, RTol: tol, Unordered: a.unordered, Written: a.written})
 		b.take(diffs[0])
@@ -496,13 +501,14 @@ func untouched(after, before *npy.Array, i int) bool {
 }
 
 // tolerance is that of an output: rounding of an intermediate value of a
-// narrower type shows in it, so the coarsest of the kernel's types counts.
-// Nil: the type's own.
-func (x *execution) tolerance(t ir.DType) *float64 {
+// narrower type shows in it, so the coarsest of the kernel's types counts. Where
+// n atomic additions of 16-bit floats make an element, in whatever order, their
+// roundings add up as the root of n. Nil: the type's own.
+func (x *execution) tolerance(name string) *float64 {
 	if x.o.Tolerance >= 0 {
 		return &x.o.Tolerance
 	}
-	own := interp.Tolerance(t)
+	own := interp.Tolerance(x.answer.types[name])
 	if own <= 0 { // integers exactly, narrow floats by their steps
 		return nil
 	}
@@ -533,5 +539,6 @@ func (x *execution) tolerance(t ir.DType) *float64 {
 			return true
 		})
 	}
+	own *= math.Sqrt(float64(max(1, x.answer.sums[name])))
 	return &own
 }

@@ -250,7 +250,7 @@ func (x *execution) interpretLowered(ctx context.Context, optional []string, cul
 			continue
 		}
 		d := interp.Compare(map[string]*npy.Array{name: want}, map[string]*npy.Array{name: got},
-			interp.CompareOptions{Types: x.answer.types, RTol: x.tolerance(x.answer.types[name]), Unordered: x.answer.unordered, Written: x.answer.written})
+			interp.CompareOptions{Types: x.answer.types, RTol: x.tolerance(name), Unordered: x.answer.unordered, Written: x.answer.written})
 		if d[0].Verdict == interp.Wrong {
 			return outcomeWrong.String(), "the interpreter gives a wrong answer too: lowertrace check names the pass"
 		}

@@ -34,6 +34,7 @@ func (c *comp) atomicBody(e *ir.Call) (el elem, n int, run func(w *warp, old fun
 	el = elemOf(t)
 	n *= max(int(t.Lanes), 1)
 	fn := combiners[op]
+	rounds := op == "sum" && el.fl && el.size == 2
 	ptr := c.vecI(c.expr(e.Args[0]))
 	size := int64(el.span(n))
 	c.noteAccess(el.size)
@@ -65,6 +66,9 @@ func (c *comp) atomicBody(e *ir.Call) (el elem, n int, run func(w *warp, old fun
 		if m == nil {
 			return
 		}
+		if rounds && m.sums == nil && m.scope == "global" {
+			m.sums = make([]int32, len(m.data)/2)
+		}
 		kind := accAtomic
 		ok := w.access(m, mask, size, kind, st)
 		for t := ok; t != 0; t &= t - 1 {
@@ -81,6 +85,9 @@ func (c *comp) atomicBody(e *ir.Call) (el elem, n int, run func(w *warp, old fun
 					case "store":
 						el.putF(b, j, v.f[l*n+j])
 					default:
+						if rounds && m.sums != nil {
+							m.sums[int(w.offs[l])/2+j]++
+						}
 						el.putF(b, j, roundFloat(el.t, fn.f(was, v.f[l*n+j])))
 					}
 					continue

@@ -157,6 +157,12 @@ func (r *run) main(args Args) (*Result, error) {
 			return nil, err
 		}
 		res.Outputs[name] = a
+		for _, n := range m.sums {
+			if res.Sums == nil {
+				res.Sums = map[string]int{}
+			}
+			res.Sums[name] = max(res.Sums[name], int(n))
+		}
 		if r.sampled {
 			if res.Written == nil {
 				res.Written = map[string][]bool{}

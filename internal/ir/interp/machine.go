@@ -49,6 +49,9 @@ type mem struct {
 	pending []byte
 	// written marks the bytes written, when blocks are sampled.
 	written []byte
+	// sums counts the additions of 16-bit floats by atomics to each element;
+	// nil: there are none. Atomics run in one worker.
+	sums []int32
 	// global remembers which block touched what, for races between blocks.
 	global *globalShadow
 	id     int

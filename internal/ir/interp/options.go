@@ -116,7 +116,10 @@ type Result struct {
 	Types map[string]ir.DType
 	// Atomic names the buffers addressed by the result of an atomic operation:
 	// the order of their elements depends on the order of threads.
-	Atomic   []string
+	Atomic []string
+	// Sums has, for buffers of 16-bit floats that atomics add to, the most
+	// additions to one element: each rounds, in an order that is not settled.
+	Sums     map[string]int
 	Findings []Finding
 	Stats    *Stats
 	// Written says, with Options.Sample, which elements of each array were
