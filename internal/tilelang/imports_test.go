@@ -3,7 +3,6 @@ package tilelang
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,51 +29,41 @@ func filesOf(files []txtar.File) func(string) (string, bool, error) {
 // and last want.tir, which TileLang 0.1.15 makes of them, or want.err, which is
 // what is said about them.
 func TestImports(t *testing.T) {
-	paths, err := filepath.Glob("testdata/imports/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			ar, err := txtar.ParseFile(path)
+	archives(t, "imports", func(t *testing.T, path string, ar *txtar.Archive) {
+		text, want := string(ar.Files[0].Data), &ar.Files[len(ar.Files)-1]
+		o := optionsIn(t, text)
+		o.Open = filesOf(ar.Files[1 : len(ar.Files)-1])
+		p, diags := Open(ir.NewSource("dir/kernel.py", text), o)
+		var b strings.Builder
+		for _, d := range diags.All() {
+			b.WriteString(d.Text())
+		}
+		got := b.String()
+		if want.Name == "want.tir" {
+			if got != "" {
+				t.Fatal(got)
+			}
+			m, err := script.ParseString("want.tir", string(want.Data))
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, want := string(ar.Files[0].Data), &ar.Files[len(ar.Files)-1]
-			o := optionsIn(t, text)
-			o.Open = filesOf(ar.Files[1 : len(ar.Files)-1])
-			p, diags := Open(ir.NewSource("dir/kernel.py", text), o)
-			var b strings.Builder
-			for _, d := range diags.All() {
-				b.WriteString(d.Text())
+			if d := ir.Difference(p.Module, m, ir.EqualOptions{}); d != "" {
+				t.Errorf("%s\n%s", d, script.Print(p.Module))
 			}
-			got := b.String()
-			if want.Name == "want.tir" {
-				if got != "" {
-					t.Fatal(got)
-				}
-				m, err := script.ParseString("want.tir", string(want.Data))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d := ir.Difference(p.Module, m, ir.EqualOptions{}); d != "" {
-					t.Errorf("%s\n%s", d, script.Print(p.Module))
-				}
-				return
+			return
+		}
+		if strings.Contains(got, "internal error") {
+			t.Error(got)
+		}
+		if *update {
+			want.Data = []byte(got)
+			if err := os.WriteFile(path, txtar.Format(ar), 0o644); err != nil {
+				t.Fatal(err)
 			}
-			if strings.Contains(got, "internal error") {
-				t.Error(got)
-			}
-			if *update {
-				want.Data = []byte(got)
-				if err := os.WriteFile(path, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if d := cmp.Diff(string(want.Data), got); d != "" {
-				t.Error(d)
-			}
-		})
-	}
+		} else if d := cmp.Diff(string(want.Data), got); d != "" {
+			t.Error(d)
+		}
+	})
 }
 
 const importingKernel = `import tilelang.language as T

@@ -1,7 +1,6 @@
 package tilelang
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,22 +15,12 @@ import (
 // TestPython compares what Python values come to with what CPython 3.11 gives:
 // show(x, ...) in a case is a line of reprs.
 func TestPython(t *testing.T) {
-	files, err := filepath.Glob("testdata/python/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, path := range files {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			ar, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := showPython(t, ar.Files[0].Name, string(ar.Files[0].Data))
-			if want := string(ar.Files[1].Data); got != want {
-				t.Error(cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
-			}
-		})
-	}
+	archives(t, "python", func(t *testing.T, _ string, ar *txtar.Archive) {
+		got := showPython(t, ar.Files[0].Name, string(ar.Files[0].Data))
+		if want := string(ar.Files[1].Data); got != want {
+			t.Error(cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+		}
+	})
 }
 
 // showPython evaluates a file of Python and returns what it shows.

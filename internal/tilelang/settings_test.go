@@ -2,50 +2,21 @@ package tilelang
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // TestSettings keeps what settings, defaults and calls in the file make of a
 // kernel's parameters, which kernel is chosen, and what the file says of its
 // compilation.
 func TestSettings(t *testing.T) {
-	files, err := filepath.Glob("testdata/settings/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, path := range files {
-		ar, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
+	goldens(t, "settings", ".want", func(t *testing.T, file, text string) string {
+		prog, msg := loadWithDiags(t, file, text, optionsIn(t, text))
+		if msg != "" {
+			t.Fatal(msg)
 		}
-		for i := 0; i+1 < len(ar.Files); i += 2 {
-			f, want := ar.Files[i], &ar.Files[i+1]
-			name := strings.TrimSuffix(f.Name, ".py")
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar")+"/"+name, func(t *testing.T) {
-				prog, msg := loadWithDiags(t, f.Name, string(f.Data), optionsIn(t, string(f.Data)))
-				if msg != "" {
-					t.Fatal(msg)
-				}
-				got := summary(prog)
-				if *update {
-					want.Data = []byte(got)
-				} else if got != string(want.Data) {
-					t.Error(cmp.Diff(string(want.Data), got))
-				}
-			})
-		}
-		if *update {
-			if err := os.WriteFile(path, txtar.Format(ar), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+		return summary(prog)
+	})
 }
 
 // summary tells of a program: a line per kernel in the file, parameter,
