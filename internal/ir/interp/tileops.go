@@ -2,6 +2,7 @@ package interp
 
 import (
 	"math"
+	"slices"
 
 	"lowertrace/internal/ir"
 	"lowertrace/internal/num"
@@ -28,24 +29,9 @@ func (c *comp) tileOp(e *ir.Call) stmtFn {
 		c.coll = wasColl
 		x := c.anyVal(v)
 		return c.perform(func(w *warp, lane int) {
-			view := r.view(w, lane)
-			if view == nil {
-				return
+			if view := r.view(w, lane); view != nil {
+				view.write(w, x(w).repeat(lane, view.n))
 			}
-			val := x(w)
-			var d vecAny
-			if r.el.fl {
-				d.f = make([]float64, view.n)
-				for i := range d.f {
-					d.f[i] = val.f[max(lane, 0)]
-				}
-			} else {
-				d.i = make([]int64, view.n)
-				for i := range d.i {
-					d.i[i] = val.i[max(lane, 0)]
-				}
-			}
-			view.write(w, d)
 		}, r)
 	case "gemm":
 		return c.tileGemm(e)
@@ -131,7 +117,7 @@ func (c *comp) copyRegions(src, dst *region, perm func(*tileView, vecAny) vecAny
 		}
 		if s.n != d.n {
 			if s.n == 1 { // one element for all
-				x = x.repeat(d.n)
+				x = x.repeat(0, d.n)
 			} else {
 				panic(&Error{Span: st.span, Msg: "a copy between regions of different sizes"})
 			}
@@ -140,20 +126,12 @@ func (c *comp) copyRegions(src, dst *region, perm func(*tileView, vecAny) vecAny
 	}, src, dst)
 }
 
-func (x vecAny) repeat(n int64) vecAny {
-	var y vecAny
+// repeat is value k of x, n times.
+func (x vecAny) repeat(k int, n int64) vecAny {
 	if x.f != nil {
-		y.f = make([]float64, n)
-		for i := range y.f {
-			y.f[i] = x.f[0]
-		}
-	} else {
-		y.i = make([]int64, n)
-		for i := range y.i {
-			y.i[i] = x.i[0]
-		}
+		return vecAny{f: slices.Repeat(x.f[k:k+1], int(n))}
 	}
-	return y
+	return vecAny{i: slices.Repeat(x.i[k:k+1], int(n))}
 }
 
 // transposed reverses the two dimensions of a region's values.
@@ -161,20 +139,19 @@ func transposed(v *tileView, x vecAny) vecAny {
 	if len(v.ext) != 2 {
 		return x
 	}
-	r, k := v.ext[0], v.ext[1]
-	var y vecAny
+	r, k := int(v.ext[0]), int(v.ext[1])
 	if x.f != nil {
-		y.f = make([]float64, len(x.f))
-	} else {
-		y.i = make([]int64, len(x.i))
+		return vecAny{f: transpose(x.f, r, k)}
 	}
+	return vecAny{i: transpose(x.i, r, k)}
+}
+
+// transpose turns r rows of k into k rows of r.
+func transpose[T int64 | float64](x []T, r, k int) []T {
+	y := make([]T, len(x))
 	for i := range r {
 		for j := range k {
-			if x.f != nil {
-				y.f[j*r+i] = x.f[i*k+j]
-			} else {
-				y.i[j*r+i] = x.i[i*k+j]
-			}
+			y[j*r+i] = x[i*k+j]
 		}
 	}
 	return y
@@ -267,10 +244,10 @@ func (c *comp) tileGemm(e *ir.Call) stmtFn {
 			copy(out, floats(vc.read(w)))
 		}
 		if ta {
-			x = transposeF(x, k, m)
+			x = transpose(x, k, m)
 		}
 		if tb {
-			y = transposeF(y, n, k)
+			y = transpose(y, n, k)
 		}
 		if tf32 {
 			truncateTF32(x)
@@ -325,17 +302,6 @@ func truncateTF32(x []float64) {
 	for i, f := range x {
 		x[i] = float64(num.TF32Truncate(float32(f)))
 	}
-}
-
-// transposeF turns r rows of k into k rows of r.
-func transposeF(x []float64, r, k int) []float64 {
-	y := make([]float64, len(x))
-	for i := range r {
-		for j := range k {
-			y[j*r+i] = x[i*k+j]
-		}
-	}
-	return y
 }
 
 // tileReduce compiles T.reduce(source, destination, operation, dimension,
@@ -524,7 +490,7 @@ func (c *comp) tileAtomic(e *ir.Call) stmtFn {
 				panic(&Error{Span: dst.st.span, Msg: "an atomic between regions of different sizes"})
 			}
 		} else {
-			y = x(w).convertTo(xt, dst.el.t).repeat(d.n)
+			y = x(w).convertTo(xt, dst.el.t).repeat(0, d.n)
 		}
 		d.atomic = true
 		old := d.read(w)
@@ -556,7 +522,7 @@ func (c *comp) reducerInit(e *ir.Call) stmtFn {
 	x := c.anyVal(v)
 	return c.perform(func(w *warp, lane int) {
 		if d := r.view(w, lane); d != nil {
-			d.write(w, x(w).repeat(d.n))
+			d.write(w, x(w).repeat(0, d.n))
 		}
 	}, r)
 }
