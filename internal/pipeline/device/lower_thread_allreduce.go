@@ -150,7 +150,7 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 		*count++
 		return fmt.Sprintf("red_buf%d", *count-1)
 	}
-	if op := shuffled(red); op != "" && neighbours && (groups*width)%warpSize == 0 && width&(width-1) == 0 && width <= warpSize*warpSize {
+	if op := shuffled(red); op != "" && neighbours && (groups*width)%warpThreads == 0 && width&(width-1) == 0 && width <= warpThreads*warpThreads {
 		l, ok := results[0].(*ir.BufferLoad)
 		if !ok {
 			return bad("a result of T.tvm_thread_allreduce must be an element of a buffer")
@@ -169,14 +169,14 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 		have := &ir.BufferLoad{Buffer: own, Indices: zero}
 		put := func(v ir.Expr) { out = append(out, &ir.BufferStore{Buffer: own, Indices: zero, Value: v, Org: org}) }
 		allocs = append(allocs, &ir.AllocBuffer{Buffer: own, Org: org})
-		put(all(min(width, warpSize), v))
-		if parts := width / warpSize; parts > 1 {
+		put(all(min(width, warpThreads), v))
+		if parts := width / warpThreads; parts > 1 {
 			part := ir.NewBuffer(name(), t, "shared", ir.I32(groups*parts))
 			allocs = append(allocs, &ir.AllocBuffer{Buffer: part, Org: org})
 			first := ir.NewBinary(ir.Mul, group, ir.I32(parts))
 			out = append(out, barrier(), &ir.IfThenElse{
-				Cond: ir.NewBinary(ir.EQ, ir.NewBinary(ir.FloorMod, index, ir.I32(warpSize)), ir.I32(0)),
-				Then: &ir.BufferStore{Buffer: part, Indices: []ir.Expr{ir.NewBinary(ir.Add, first, ir.NewBinary(ir.FloorDiv, index, ir.I32(warpSize)))}, Value: have, Org: org},
+				Cond: ir.NewBinary(ir.EQ, ir.NewBinary(ir.FloorMod, index, ir.I32(warpThreads)), ir.I32(0)),
+				Then: &ir.BufferStore{Buffer: part, Indices: []ir.Expr{ir.NewBinary(ir.Add, first, ir.NewBinary(ir.FloorDiv, index, ir.I32(warpThreads)))}, Value: have, Org: org},
 				Org:  org,
 			}, barrier())
 			put(all(parts, &ir.BufferLoad{Buffer: part, Indices: []ir.Expr{ir.NewBinary(ir.Add, first, ir.NewBinary(ir.FloorMod, index, ir.I32(parts)))}}))
@@ -234,8 +234,6 @@ func reductionTree(red *ir.CommReducer, c *ir.Call, axes map[string]axis, replac
 	}
 	return allocs, out, nil
 }
-
-const warpSize = 32
 
 // shuffled names the reduction of one value of 32 bits that shuffles can do,
 // "" for others.

@@ -267,7 +267,8 @@ func (p *planner) uniform(e ir.Expr) bool {
 	return ok
 }
 
-// sync is the state after a barrier: asynchronous copies stay under way.
+// sync is the state after a barrier: the asynchronous copies that may be under
+// way, and nothing else.
 func (s state) sync() state {
 	out := state{pending: append([]*access(nil), s.pending...)}
 	for _, a := range s.plain {
@@ -297,9 +298,6 @@ func (s state) wait(n int64) state {
 	}
 	return out
 }
-
-// copies are the asynchronous copies that may be under way in a state.
-func (s state) copies() state { return state{pending: s.sync().pending} }
 
 func (s state) add(t state) state {
 	return state{append(append([]*access(nil), s.plain...), t.plain...), append(append([]*access(nil), s.pending...), t.pending...)}
@@ -393,7 +391,7 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 				if !p.again(s) {
 					return ir.Seq(list...), sum
 				}
-				c, e = p.single(s, now.copies())
+				c, e = p.single(s, now.sync())
 			}
 			if e.members == nil && p.meets(now, e.head) {
 				bar(s)
@@ -420,7 +418,7 @@ func (p *planner) seq(list []ir.Stmt, before state) (ir.Stmt, effect) {
 			continue
 		}
 		if e.synced {
-			now, sum.tail, sum.synced = now.copies(), sum.tail.copies(), true
+			now, sum.tail, sum.synced = now.sync(), sum.tail.sync(), true
 			sum.settled = sum.settled || e.settled || all
 			waited = false
 		}

@@ -5,9 +5,9 @@ import (
 	"lowertrace/internal/ir/arith"
 )
 
-// access is one thread's access to shared memory: Count elements of Bytes
-// bytes from element Index on, at Base bytes into Pool. Index may mention the
-// thread axes, the variables in Ranged, which take all values of their ranges,
+// access is one thread's access to shared memory: count elements, each of so
+// many bytes, from element index on, base bytes into pool. index may mention the
+// thread axes, the variables in ranged, which take all values of their ranges,
 // and uniform variables, which are the same for all threads.
 type access struct {
 	pool   *ir.Var // the allocation
@@ -34,7 +34,7 @@ type rangedVar struct {
 // it they count as a conflict: a barrier too many is safe.
 const maxThreadEvals = 1 << 20
 
-// uniformSpan is how many values of a uniform variable without a constant
+// maxUniformValues is how many values of a uniform variable without a constant
 // range are tried when it only occurs under a remainder.
 const maxUniformValues = 256
 

@@ -14,7 +14,8 @@ const (
 	namedBarriers     = 16
 )
 
-// warpThreads is the granularity of a named barrier.
+// warpThreads are the threads of a warp: what shuffles reach, and the granularity
+// of a named barrier.
 const warpThreads = 32
 
 // partition is a set of whole warps that takes one way of a branch. A barrier
