@@ -168,9 +168,9 @@ func (q *query) unfold(op ir.BinOp, n *sum) ir.Expr {
 		form = ir.LT
 	}
 	if t.scale < 0 {
-		return q.compare(form, c, q.asSum(t.x))
+		return q.compare(form, c, q.sumOf(t.x))
 	}
-	return q.compare(form, q.asSum(t.x), c)
+	return q.compare(form, q.sumOf(t.x), c)
 }
 
 func (s *sum) same(o *sum) bool {

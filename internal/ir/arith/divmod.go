@@ -356,7 +356,7 @@ func (q *query) factorOut(t *term, b *sum, d ir.Expr) (*sum, bool) {
 	default:
 		return nil, false
 	}
-	s := q.addScaled(constSum(b.t, 0), q.asSum(other), t.scale)
+	s := q.addScaled(constSum(b.t, 0), q.sumOf(other), t.scale)
 	return s, s != nil
 }
 

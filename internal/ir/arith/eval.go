@@ -73,8 +73,8 @@ func (q *query) chosenBound(s *sum, b Bound) Bound {
 		}
 		rest := &sum{t: s.t, base: s.base}
 		rest.terms = append(append(rest.terms, s.terms[:i]...), s.terms[i+1:]...)
-		x := q.addRaw(rest, q.asSum(m.A), t.scale)
-		y := q.addRaw(rest, q.asSum(m.B), t.scale)
+		x := q.addRaw(rest, q.sumOf(m.A), t.scale)
+		y := q.addRaw(rest, q.sumOf(m.B), t.scale)
 		if x == nil || y == nil {
 			continue
 		}
@@ -123,7 +123,7 @@ func (q *query) indexBound(x ir.Expr) Bound {
 		return known.bnd
 	}
 	var b Bound
-	if s := q.asSum(x); s.unit() && s.terms[0].plain() {
+	if s := q.sumOf(x); s.unit() && s.terms[0].plain() {
 		in := known.bnd // that of a choice, found under its condition
 		if !known.hasBnd {
 			in = TypeBound(x.DType()).Intersect(q.atomBound(x))
@@ -297,7 +297,7 @@ func (q *query) termMod(t *term) Mod {
 
 func (q *query) indexMod(x ir.Expr) Mod {
 	var m Mod
-	if s := q.asSum(x); s.unit() && s.terms[0].plain() {
+	if s := q.sumOf(x); s.unit() && s.terms[0].plain() {
 		if known := q.at(x); known.hasMod {
 			m = known.mod
 		} else {

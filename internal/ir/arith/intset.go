@@ -214,7 +214,7 @@ func (v *evaluator) atom(e ir.Expr, depth int) interval {
 
 // compound is the interval of an index that is a sum itself.
 func (v *evaluator) compound(e ir.Expr, depth int) interval {
-	if s := v.a.query().asSum(e); !s.unit() || !s.terms[0].plain() {
+	if s := v.a.query().sumOf(e); !s.unit() || !s.terms[0].plain() {
 		return v.interval(e, depth+1)
 	}
 	return v.constant(e)

@@ -244,7 +244,7 @@ func (m *IterMap) source(q *query, x ir.Expr) (int, error) {
 			return i, nil
 		}
 	}
-	s := q.asSum(x)
+	s := q.sumOf(x)
 	if s.unit() && s.terms[0].plain() || s.base != 0 {
 		return 0, errNotAffine
 	}

@@ -48,7 +48,7 @@ func (a *Analyzer) DetectLinear(e ir.Expr, vars []*ir.Var) (coeffs []ir.Expr, ba
 			if uses(f) {
 				return nil, nil, false
 			}
-			c = q.mulSums(c, q.asSum(f))
+			c = q.mulSums(c, q.sumOf(f))
 		}
 		if i < 0 {
 			return nil, nil, false

@@ -130,8 +130,8 @@ func (p *polynomial) expand(s *sum) ([]monomial, bool) {
 		t := s.terms[i]
 		ms := []monomial{{c: t.scale}}
 		if m, ok := t.x.(*ir.Binary); ok && m.Op == ir.Mul && t.plain() {
-			a, ok1 := p.expand(p.q.asSum(m.A))
-			b, ok2 := p.expand(p.q.asSum(m.B))
+			a, ok1 := p.expand(p.q.sumOf(m.A))
+			b, ok2 := p.expand(p.q.sumOf(m.B))
 			if !ok1 || !ok2 {
 				return nil, false
 			}

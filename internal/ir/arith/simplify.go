@@ -52,9 +52,6 @@ func (q *query) simplify(e ir.Expr) ir.Expr {
 	return r
 }
 
-// asSum is the sum of an expression that is simplified already.
-func (q *query) asSum(x ir.Expr) *sum { return q.sumOf(x) }
-
 // sumOf is the simplified sum of a scalar signed expression.
 func (q *query) sumOf(e ir.Expr) *sum {
 	if c, ok := e.(*ir.IntImm); ok {
@@ -119,7 +116,7 @@ func (q *query) makeSum(e ir.Expr) *sum {
 	case isChoice(r):
 		return q.atom(r) // its sides are simplified under its condition
 	}
-	return q.asSum(r)
+	return q.sumOf(r)
 }
 
 // isChoice reports a Select or an if_then_else.
@@ -210,7 +207,7 @@ func (q *query) minmax(op ir.BinOp, a, b *sum) *sum {
 					if op == ir.Max {
 						k = max(c, b.base)
 					}
-					return q.minmax(op, q.asSum(x), constSum(a.t, k))
+					return q.minmax(op, q.sumOf(x), constSum(a.t, k))
 				}
 			}
 		}

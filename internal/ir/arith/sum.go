@@ -158,7 +158,7 @@ again:
 			for _, u := range rest {
 				if u.plain() {
 					// The index may be a sum itself.
-					if in := q.asSum(u.x); !in.unit() || !in.terms[0].plain() {
+					if in := q.sumOf(u.x); !in.unit() || !in.terms[0].plain() {
 						b, ok1 := mulInt(in.base, u.scale)
 						b, ok2 := addInt(r.base, b)
 						if !ok1 || !ok2 {
