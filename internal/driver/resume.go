@@ -33,7 +33,7 @@ type resumed struct {
 	edited int        // lines
 }
 
-// describe adds the options that say so in the manifest.
+// options are those that say so in the manifest.
 func (r *resumed) options() []trace.Option {
 	out := []trace.Option{
 		{Name: optFrom, Value: runName(r.run)},
@@ -115,10 +115,10 @@ func resumePoint(run *trace.Run, o RunOptions) (at int, label string, err error)
 	rows := pipe.Rows()
 	labels := rowLabels(run, rows, o)
 	if n, err := strconv.Atoi(o.StartAt); err == nil {
-		i := slices.IndexFunc(run.Records, func(r trace.LowerRecord) bool { return r.Index == n })
+		i, err := recordNumbered(run, n)
 		switch {
-		case i < 0:
-			return 0, "", Usagef("the run has no record %d; it has %d records", n, len(run.Records))
+		case err != nil:
+			return 0, "", err
 		case labels[i] == "":
 			return 0, "", Usagef("record %d, %s, is no pass of the %s pipeline's table", n, run.Records[i].Name, o.Pipeline)
 		}

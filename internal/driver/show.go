@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -192,12 +193,7 @@ func recordLabel(run *trace.Run, i int) string {
 // unambiguous name stands for.
 func findRecord(run *trace.Run, name string) (int, error) {
 	if n, err := strconv.Atoi(name); err == nil {
-		for i := range run.Records {
-			if run.Records[i].Index == n {
-				return i, nil
-			}
-		}
-		return 0, Usagef("the run has no record %d; it has %d records", n, len(run.Records))
+		return recordNumbered(run, n)
 	}
 	var hits []int
 	var known []string
@@ -222,6 +218,15 @@ func findRecord(run *trace.Run, name string) (int, error) {
 		labels = append(labels, fmt.Sprintf("%d", run.Records[i].Index))
 	}
 	return 0, Usagef("%s occurs %d times in the run: say its record number, one of %v", name, len(hits), labels)
+}
+
+// recordNumbered is the position of the record with a number.
+func recordNumbered(run *trace.Run, n int) (int, error) {
+	i := slices.IndexFunc(run.Records, func(r trace.LowerRecord) bool { return r.Index == n })
+	if i < 0 {
+		return 0, Usagef("the run has no record %d; it has %d records", n, len(run.Records))
+	}
+	return i, nil
 }
 
 // listRuns is trace.List with its errors worded.
