@@ -227,13 +227,7 @@ func (x *execution) lowerWithout(ctx context.Context, skip []string) (*lowered, 
 // interpretLowered runs what the lowering up to the culprit gives on the
 // interpreter, to tell a wrong pass from one that is wrong on hardware alone.
 func (x *execution) interpretLowered(ctx context.Context, optional []string, culprit string) (verdict, why string) {
-	skip := optional
-	for i, n := range optional {
-		if n == culprit {
-			skip = optional[i+1:]
-		}
-	}
-	l, err := x.lowerWithout(ctx, skip)
+	l, err := x.lowerWithout(ctx, optional[slices.Index(optional, culprit)+1:])
 	if err != nil {
 		return err.Error(), ""
 	}
@@ -260,15 +254,11 @@ func (x *execution) interpretLowered(ctx context.Context, optional []string, cul
 
 // named reports a row that a list of names or labels covers.
 func named(list []string, r pipeline.Row) bool {
-	for _, n := range list {
-		if n == r.Label || n == r.Pass.Name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, r.Label) || slices.Contains(list, r.Pass.Name)
 }
 
-// withoutText says which passes are left out; all is their number, or -1.
+// withoutText says which passes are left out; all is the number of optional
+// ones.
 func withoutText(skip []string, all int) string {
 	switch {
 	case len(skip) == 0:
