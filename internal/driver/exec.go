@@ -381,9 +381,7 @@ func (x *execution) expect(ctx context.Context, spec *launch.Spec, dev *deviceAr
 		bothNames(a.arrays, buffer, handle)
 		bothNames(a.written, buffer, handle)
 		bothNames(a.unordered, buffer, handle)
-		if a.sums != nil {
-			bothNames(a.sums, buffer, handle)
-		}
+		bothNames(a.sums, buffer, handle)
 	}
 	x.answer = a
 	return nil

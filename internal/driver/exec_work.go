@@ -148,8 +148,8 @@ func (c *workCounter) differs(e ir.Expr) bool {
 }
 
 func isThreadIndex(e ir.Expr) bool {
-	call, ok := e.(*ir.Call)
-	return ok && call.Op != nil && call.Op.Name == "launch_thread_idx"
+	_, ok := ir.IsCall(e, "launch_thread_idx")
+	return ok
 }
 
 func (c *workCounter) attr(s *ir.AttrStmt) work {

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"runtime"
-	"sort"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -494,13 +495,8 @@ func (d *Deps) manifest(j *job) trace.Manifest {
 
 // passConfig are pass options as they are recorded, sorted by name.
 func passConfig(config pipeline.Options) []trace.Option {
-	keys := make([]string, 0, len(config))
-	for k := range config {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	var out []trace.Option
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(config)) {
 		out = append(out, trace.Option{Name: k, Value: fmt.Sprint(config[k])})
 	}
 	return out
