@@ -31,7 +31,7 @@ func (r *recording) fail(err error) {
 	r.open = nil
 }
 
-// textCache keeps the printed form of the module printed last: a pass that
+// textCache keeps the printed forms of the two modules printed last: a pass that
 // changed nothing returns the same module, and the next pass begins with it.
 type textCache struct {
 	file    string // origins are lines of this file; "": of the only one there is
