@@ -326,10 +326,7 @@ func langCalls(def definer) {
 					n = d.Extent
 				}
 			}
-			mins := make([]ir.Expr, len(r.rng))
-			for i, d := range r.rng {
-				mins[i] = d.Min
-			}
+			mins, _ := r.parts()
 			return in.intrin(op, in.accessPtr(&ir.BufferLoad{Buffer: r.buf, Indices: mins}, "", a.at[0], accessRead, n), n)
 		}
 	}

@@ -32,9 +32,7 @@ func (in *interp) accessPtr(v value, what string, at ir.Span, mask int64, extent
 	case *ir.BufferLoad:
 		buf = x.Buffer
 		if r := rampRegion(x); r != nil {
-			for _, d := range r.rng {
-				mins = append(mins, d.Min)
-			}
+			mins, _ = r.parts()
 		} else {
 			mins = x.Indices
 		}
@@ -44,9 +42,7 @@ func (in *interp) accessPtr(v value, what string, at ir.Span, mask int64, extent
 	case *region:
 		buf = x.buf
 		var ext []ir.Expr
-		for _, d := range x.rng {
-			mins, ext = append(mins, d.Min), append(ext, d.Extent)
-		}
+		mins, ext = x.parts()
 		if extent == nil {
 			extent = product(ext)
 		}

@@ -71,10 +71,7 @@ func (in *interp) reduce(a *args, buf, out value, bufAt, outAt ir.Span, kind str
 	}
 	copyTo := func(s, d ir.Expr) { b.evaluate(in, in.intrin("copy", s, d)) }
 	fragment := func(r *region) *region {
-		shape := make([]ir.Expr, len(r.rng))
-		for i, d := range r.rng {
-			shape[i] = d.Extent
-		}
+		_, shape := r.parts()
 		f := ir.NewBuffer(r.buf.Name+"_frag", r.buf.Type, "local.fragment", shape...)
 		f.Org = b.org
 		b.owned[f.Data] = true
@@ -177,10 +174,7 @@ func langReductions(def definer) {
 			}
 			// A fragment is scanned in shared memory.
 			b := in.needKernel(a.name())
-			shape := make([]ir.Expr, len(src.rng))
-			for i, d := range src.rng {
-				shape[i] = d.Extent
-			}
+			_, shape := src.parts()
 			tmp := ir.NewBuffer("scan_smem", src.buf.Type, "shared.dyn", shape...)
 			tmp.Org = b.org
 			b.owned[tmp.Data] = true

@@ -392,9 +392,6 @@ func (in *interp) gemmTypes(a *args, reg [3]*region) {
 }
 
 func regionShape(r *region) string {
-	ext := make([]ir.Expr, len(r.rng))
-	for i, d := range r.rng {
-		ext[i] = d.Extent
-	}
+	_, ext := r.parts()
 	return shapeText(ext)
 }

@@ -23,11 +23,8 @@ func (in *interp) extentOf(v value) []ir.Expr {
 	case *ir.Buffer:
 		return x.Shape
 	case *region:
-		out := make([]ir.Expr, len(x.rng))
-		for i, r := range x.rng {
-			out[i] = r.Extent
-		}
-		return out
+		_, ext := x.parts()
+		return ext
 	case *ir.BufferLoad:
 		if r := rampRegion(x); r != nil {
 			return in.extentOf(r)
@@ -147,10 +144,7 @@ func onesOf(n int) []ir.Expr {
 // tileRegion is an operand in its full size.
 func (in *interp) tileRegion(v value, access int64, what string, at ir.Span) ir.Expr {
 	r := in.wholeRegion(v, what, at)
-	mins, ext := make([]ir.Expr, len(r.rng)), make([]ir.Expr, len(r.rng))
-	for i, d := range r.rng {
-		mins[i], ext[i] = d.Min, d.Extent
-	}
+	mins, ext := r.parts()
 	return in.regionCall(r.buf, mins, access, ext)
 }
 

@@ -149,6 +149,15 @@ type region struct {
 	rng []ir.Range
 }
 
+// parts are where a region begins and its extents.
+func (r *region) parts() (mins, extents []ir.Expr) {
+	mins, extents = make([]ir.Expr, len(r.rng)), make([]ir.Expr, len(r.rng))
+	for i, d := range r.rng {
+		mins[i], extents[i] = d.Min, d.Extent
+	}
+	return mins, extents
+}
+
 // ref is an element passed by reference (T.Ref).
 type ref struct {
 	buf *ir.Buffer
