@@ -69,8 +69,7 @@ func (c *comp) atomicBody(e *ir.Call) (el elem, n int, run func(w *warp, old fun
 		if rounds && m.sums == nil && m.scope == "global" {
 			m.sums = make([]int32, len(m.data)/2)
 		}
-		kind := accAtomic
-		ok := w.access(m, mask, size, kind, st)
+		ok := w.access(m, mask, size, accAtomic, st)
 		for t := ok; t != 0; t &= t - 1 {
 			l := bits.TrailingZeros32(t)
 			b := m.data[w.offs[l]:]

@@ -129,7 +129,7 @@ func firstLane(m uint32) int {
 	return bits.TrailingZeros32(m)
 }
 
-// wrapper reduces integers to a type; nil where nothing is to be done.
+// wrapVec reduces integers to a type.
 func wrapVec(t ir.DType, d []int64) {
 	switch {
 	case t.Code == ir.Int && t.Bits == 32:
@@ -205,9 +205,8 @@ func (c *comp) expr(e ir.Expr) val {
 	case *ir.Not:
 		return c.unaryI(ir.DBool.WithLanes(int(e.DType().Lanes)), e.A, func(x int64) int64 { return 1 - x })
 	case *ir.Select:
-		// Lazy although the IR says that both sides are evaluated: in CUDA it is a
-		// conditional expression, and simplification, here as in TVM, uses the
-		// condition within the sides.
+		// Lazy: in CUDA it is a conditional expression, and simplification, here as
+		// in TVM, uses the condition within the sides.
 		return c.choose(e.Cond, e.True, e.False)
 	case *ir.Ramp:
 		return c.ramp(e)

@@ -300,8 +300,8 @@ func (c *comp) cumSumHelper(kind string, params []string, args []ir.Expr) stmtFn
 			}
 			return
 		}
-		rows, cols, sr, dr := ns[0](w), ns[1](w), int64(0), int64(0)
-		sr, dr = cols, cols
+		rows, cols := ns[0](w), ns[1](w)
+		sr, dr := cols, cols
 		if len(ns) > 3 {
 			sr, dr = ns[2](w), ns[3](w)
 		}

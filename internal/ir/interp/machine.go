@@ -158,7 +158,7 @@ type warp struct {
 	bulkOpen   []bulkStore
 	maps       map[int]int64 // tensor maps made in the kernel, by place
 	suspects   []suspect     // writes that may turn out to race
-	vc         []uint32      // happens-before clock, one entry per warp of the block
+	vc         []uint32      // happens-before clock, two entries per warp of the block: see races.go
 }
 
 // abort unwinds a warp whose run was stopped.

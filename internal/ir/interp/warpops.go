@@ -127,7 +127,7 @@ func (c *comp) warpReduce(name string, e *ir.Call) val {
 		return val{t: t, vf: func(w *warp) []float64 {
 			d := w.F[at : at+lanes]
 			copy(d, f(w))
-			butterflyF(d, lanes/2, 1, func(x, y float64) float64 { return roundFloat(s, op.f(x, y)) })
+			butterfly(d, func(x, y float64) float64 { return roundFloat(s, op.f(x, y)) })
 			return d
 		}}
 	}
@@ -138,20 +138,15 @@ func (c *comp) warpReduce(name string, e *ir.Call) val {
 	return val{t: t, vi: func(w *warp) []int64 {
 		d := w.I[at : at+lanes]
 		copy(d, f(w))
-		for off := lanes / 2; off >= 1; off /= 2 {
-			var old [lanes]int64
-			copy(old[:], d)
-			for l := range d {
-				d[l] = wrap1(s, op.i(old[l], old[l^off]))
-			}
-		}
+		butterfly(d, func(x, y int64) int64 { return wrap1(s, op.i(x, y)) })
 		return d
 	}}
 }
 
-func butterflyF(d []float64, from, to int, op func(x, y float64) float64) {
-	for off := from; off >= to; off /= 2 {
-		var old [lanes]float64
+// butterfly gives all lanes the reduction of their values.
+func butterfly[T int64 | float64](d []T, op func(x, y T) T) {
+	for off := lanes / 2; off >= 1; off /= 2 {
+		var old [lanes]T
 		copy(old[:], d)
 		for l := range d {
 			d[l] = op(old[l], old[l^off])
