@@ -347,6 +347,14 @@ func FloorModInt(x, y int64) int64 {
 	return r
 }
 
+// Conjuncts are the conditions that a condition is the conjunction of, in order.
+func Conjuncts(e Expr) []Expr {
+	if b, ok := e.(*Binary); ok && b.Op == And {
+		return append(Conjuncts(b.A), Conjuncts(b.B)...)
+	}
+	return []Expr{e}
+}
+
 // NewCall applies an operator, typed by its rule. It panics on wrong
 // arguments: input must be checked with Op.ResultType before.
 func NewCall(op *Op, args ...Expr) *Call {

@@ -47,7 +47,7 @@ func (p *planner) split(s *ir.IfThenElse) (then, els *partition) {
 	threads, uniform := true, true // by the thread's number; the same for all
 	comp := newCompiler(p.cmp.axes, p.cmp.threads)
 	var list []*column
-	for _, e := range conjuncts(s.Cond) {
+	for _, e := range ir.Conjuncts(s.Cond) {
 		if p.uniform(e) {
 			threads = false
 			continue
@@ -84,14 +84,6 @@ func (p *planner) split(s *ir.IfThenElse) (then, els *partition) {
 		return nil, nil
 	}
 	return then, els
-}
-
-// conjuncts are the conditions that a condition demands.
-func conjuncts(e ir.Expr) []ir.Expr {
-	if b, ok := e.(*ir.Binary); ok && b.Op == ir.And {
-		return append(conjuncts(b.A), conjuncts(b.B)...)
-	}
-	return []ir.Expr{e}
 }
 
 // intern is the partition of a set of threads, if that is one of whole warps.

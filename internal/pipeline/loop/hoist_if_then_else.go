@@ -41,7 +41,7 @@ func hoistCondition(loop *ir.For) ir.Stmt {
 		return loop
 	}
 	var out, in ir.Expr
-	for _, c := range conjuncts(branch.Cond) {
+	for _, c := range ir.Conjuncts(branch.Cond) {
 		if movable(c, loop.Var) {
 			out = and(out, c)
 		} else {
@@ -64,14 +64,6 @@ func and(a, b ir.Expr) ir.Expr {
 		return b
 	}
 	return &ir.Binary{Op: ir.And, A: a, B: b}
-}
-
-// conjuncts are the conditions a condition is the conjunction of, in order.
-func conjuncts(e ir.Expr) []ir.Expr {
-	if b, ok := e.(*ir.Binary); ok && b.Op == ir.And {
-		return append(conjuncts(b.A), conjuncts(b.B)...)
-	}
-	return []ir.Expr{e}
 }
 
 // movable reports a condition that has the same value in every iteration and
