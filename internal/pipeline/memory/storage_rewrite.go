@@ -153,7 +153,7 @@ func shareStatic(order []*allocation) {
 			var best *slot
 			for _, sl := range slots {
 				o := sl.owner.stmt.Buffer
-				if o.Type != b.Type || o.Align < b.Align || sl.size < n || overlapsAny(sl.taken, life[b.Data]) {
+				if o.Type != b.Type || o.Align < b.Align || sl.size < n || slices.ContainsFunc(sl.taken, life[b.Data].Overlaps) {
 					continue
 				}
 				if best == nil || sl.size < best.size {
@@ -168,15 +168,6 @@ func shareStatic(order []*allocation) {
 			a.into = best.owner.stmt.Buffer.Data
 		}
 	}
-}
-
-func overlapsAny(list []lifetime.Interval, iv lifetime.Interval) bool {
-	for _, x := range list {
-		if x.Overlaps(iv) {
-			return true
-		}
-	}
-	return false
 }
 
 // putAllocations moves the allocations to the scopes they belong to.

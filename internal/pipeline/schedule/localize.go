@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -195,7 +196,7 @@ func (m *memory) homes(pipelined func(*ir.For) bool) map[*ir.Var]*ir.For {
 		}
 		for at := len(p.loops) - 1; at >= p.allocs; at-- {
 			l := p.loops[at]
-			if !holds[l] || l.Kind != ir.Serial && l.Kind != ir.Unrolled || within(p.loops[:at+1], pipelined) {
+			if !holds[l] || l.Kind != ir.Serial && l.Kind != ir.Unrolled || slices.ContainsFunc(p.loops[:at+1], pipelined) {
 				continue
 			}
 			f := flow{b: m.alloc[v]}
@@ -206,15 +207,6 @@ func (m *memory) homes(pipelined func(*ir.For) bool) map[*ir.Var]*ir.For {
 		}
 	}
 	return out
-}
-
-func within(loops []*ir.For, pipelined func(*ir.For) bool) bool {
-	for _, l := range loops {
-		if pipelined(l) {
-			return true
-		}
-	}
-	return false
 }
 
 // unread is the memory that statements of a pipelined loop write and no other
