@@ -113,8 +113,9 @@ func langBuffers(def definer) {
 	}
 	def("alloc_barrier(arrive_count)", barrier("shared.barrier"))
 	def("alloc_cluster_barrier(arrive_count)", barrier("shared.cluster_barrier"))
-	desc := func(kind string, t ir.DType) func(in *interp, a *args) value {
+	desc := func(kind string, usual ir.DType) func(in *interp, a *args) value {
 		return func(in *interp, a *args) value {
+			t := usual
 			if !isNone(a.v[0]) {
 				t = in.dtypeOf(a.v[0], a.at[0])
 			}
