@@ -11,7 +11,6 @@ import (
 	"lowertrace/internal/ir/interp"
 	"lowertrace/internal/ir/script"
 	"lowertrace/internal/pipeline"
-	"lowertrace/internal/pipeline/cuda"
 )
 
 // TestCausalAttention lowers attention whose number of iterations depends on
@@ -19,14 +18,7 @@ import (
 // fewer iterations than stages. The lowered kernel must give the expected
 // arrays without a race.
 func TestCausalAttention(t *testing.T) {
-	pipe, err := pipeline.Lookup("cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := cuda.LookupTarget("sm_80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe, target := sm80(t)
 	for _, k := range corpus.Kernels() {
 		if k.Name != "flash_attention_causal" {
 			continue

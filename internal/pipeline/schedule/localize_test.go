@@ -14,7 +14,6 @@ import (
 	"lowertrace/internal/ir/script"
 	"lowertrace/internal/npy"
 	"lowertrace/internal/pipeline"
-	"lowertrace/internal/pipeline/cuda"
 	devpass "lowertrace/internal/pipeline/device"
 )
 
@@ -99,14 +98,7 @@ func (w *stages) After(e *pipeline.Event) {
 // kernel as written, without a race, also when the state is read back from its
 // text; without barriers there must be races.
 func TestPersistent(t *testing.T) {
-	pipe, err := pipeline.Lookup("cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := cuda.LookupTarget("sm_80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe, target := sm80(t)
 	half := "if w % 2 == 0:\n" + indent("T.copy(T.region(A[0, w * 16], 1, 4, 16), T.region(c[0, 0], 2, 4, 16))\n", 4) + "\n" +
 		"if w % 2 == 1:\n" + indent("T.copy(T.region(A[4, w * 16], 1, 4, 16), T.region(c[4, 0], 2, 4, 16))\n", 4) + "\n"
 	for _, c := range []struct {
@@ -234,14 +226,7 @@ func randomEpilogue(rnd *rand.Rand) string {
 // pipeline: whatever shares memory, no state may compute something else or
 // have a race.
 func TestRandomPersistent(t *testing.T) {
-	pipe, err := pipeline.Lookup("cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := cuda.LookupTarget("sm_80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe, target := sm80(t)
 	share, ran := 0, 0
 	for seed := range *persistentSeeds {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 11))

@@ -117,6 +117,20 @@ func compute(t *testing.T, m *ir.IRModule, n int, o interp.Options) (*npy.Array,
 	return res.Outputs["C"], res.Findings
 }
 
+// sm80 is the CUDA pipeline and a target to run it for.
+func sm80(t *testing.T) (pipeline.Pipeline, *pipeline.Target) {
+	t.Helper()
+	pipe, err := pipeline.Lookup("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := cuda.LookupTarget("sm_80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pipe, target
+}
+
 // watch keeps the state behind the last ThreadSync, with its barriers.
 type watch struct {
 	kept   *ir.IRModule
@@ -138,14 +152,7 @@ func (w *watch) After(e *pipeline.Event) {
 // result must be that of the plain loop, both behind the pass and behind the
 // barriers of the lowered kernel, which must have no race.
 func TestTripCounts(t *testing.T) {
-	target, err := cuda.LookupTarget("sm_80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := pipeline.Lookup("cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe, target := sm80(t)
 	for _, c := range tripCases() {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			for n := -1; n <= tiles; n++ {
