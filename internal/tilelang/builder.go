@@ -744,6 +744,16 @@ func (b *builder) currentBlock() *blockInfo {
 	return nil
 }
 
+// allocate makes a buffer of the current block, which the kernel owns.
+func (b *builder) allocate(name string, t ir.DType, scope string, org ir.Span, shape ...ir.Expr) *ir.Buffer {
+	buf := ir.NewBuffer(name, t, scope, shape...)
+	buf.Org = org
+	b.owned[buf.Data] = true
+	blk := b.currentBlock()
+	blk.allocs = append(blk.allocs, buf)
+	return buf
+}
+
 // attrDict turns block attributes into an attribute in key order.
 func attrDict(m map[string]ir.Attr) *ir.Dict {
 	if len(m) == 0 {

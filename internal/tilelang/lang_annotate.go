@@ -411,10 +411,7 @@ func (in *interp) devicePrint(a *args) value {
 	case "local", "global":
 	case "local.fragment", "shared", "shared.dyn":
 		if scope == "local.fragment" {
-			from = ir.NewBuffer("smem", buf.Type, "shared", buf.Shape...)
-			from.Org = b.org
-			b.owned[from.Data] = true
-			b.currentBlock().allocs = append(b.currentBlock().allocs, from)
+			from = b.allocate("smem", buf.Type, "shared", b.org, buf.Shape...)
 			b.evaluate(in, in.intrin("copy", in.tileRegion(buf, accessRead, "", ir.Span{}), in.tileRegion(from, accessWrite, "", ir.Span{})))
 		}
 		// TileLang's condition names the first axis of the block alone.

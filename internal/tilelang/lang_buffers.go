@@ -7,19 +7,14 @@ import (
 	"lowertrace/internal/ir"
 )
 
-// alloc makes a buffer of the current block.
+// alloc makes the buffer that a T.alloc_ function is called for.
 func (in *interp) alloc(a *args, shape []ir.Expr, t ir.DType, scope string) *ir.Buffer {
 	b := in.needKernel(a.name())
-	blk := b.currentBlock()
-	buf := ir.NewBuffer("", t, scope, shape...)
-	buf.Org = a.call
-	b.owned[buf.Data] = true
 	if t.IsVoid() || t.IsHandle() {
 		panic(in.errorAt(a.at[1], "a buffer of %s", t).is("TypeError"))
 	}
-	blk.allocs = append(blk.allocs, buf)
 	in.cells(len(shape) + 4)
-	return buf
+	return b.allocate("", t, scope, a.call, shape...)
 }
 
 // allocArgs allocates by (shape, dtype, scope).
@@ -102,11 +97,7 @@ func langBuffers(def definer) {
 				panic(in.errorAt(a.at[0], "a barrier without an arrive count").is("ValueError"))
 			}
 			b := in.needKernel(a.name())
-			blk := b.currentBlock()
-			buf := ir.NewBuffer("", ir.DUInt64, scope, ir.I32(int64(len(counts))))
-			buf.Org = a.call
-			b.owned[buf.Data] = true
-			blk.allocs = append(blk.allocs, buf)
+			buf := b.allocate("", ir.DUInt64, scope, a.call, ir.I32(int64(len(counts))))
 			b.blockAttr(in, "barrier_init", &ir.Dict{Entries: []ir.DictEntry{{Key: buf.Data, Value: counts}}})
 			return buf
 		}
@@ -119,13 +110,7 @@ func langBuffers(def definer) {
 			if !isNone(a.v[0]) {
 				t = in.dtypeOf(a.v[0], a.at[0])
 			}
-			b := in.needKernel(a.name())
-			buf := ir.NewBuffer("", t, "local.descriptor."+kind, ir.I32(1))
-			buf.Org = a.call
-			b.owned[buf.Data] = true
-			blk := b.currentBlock()
-			blk.allocs = append(blk.allocs, buf)
-			return buf
+			return in.needKernel(a.name()).allocate("", t, "local.descriptor."+kind, a.call, ir.I32(1))
 		}
 	}
 	def("alloc_wgmma_desc(dtype=None)", desc("wgmma", ir.DUInt64))

@@ -72,11 +72,7 @@ func (in *interp) reduce(a *args, buf, out value, bufAt, outAt ir.Span, kind str
 	copyTo := func(s, d ir.Expr) { b.evaluate(in, in.intrin("copy", s, d)) }
 	fragment := func(r *region) *region {
 		_, shape := r.parts()
-		f := ir.NewBuffer(r.buf.Name+"_frag", r.buf.Type, "local.fragment", shape...)
-		f.Org = b.org
-		b.owned[f.Data] = true
-		b.currentBlock().allocs = append(b.currentBlock().allocs, f)
-		return in.wholeRegion(f, "", ir.Span{})
+		return in.wholeRegion(b.allocate(r.buf.Name+"_frag", r.buf.Type, "local.fragment", b.org, shape...), "", ir.Span{})
 	}
 	whole := func(r *region, access int64) ir.Expr { return in.tileRegion(r, access, "", ir.Span{}) }
 	fin, fout := src, dst
@@ -175,11 +171,7 @@ func langReductions(def definer) {
 			// A fragment is scanned in shared memory.
 			b := in.needKernel(a.name())
 			_, shape := src.parts()
-			tmp := ir.NewBuffer("scan_smem", src.buf.Type, "shared.dyn", shape...)
-			tmp.Org = b.org
-			b.owned[tmp.Data] = true
-			b.currentBlock().allocs = append(b.currentBlock().allocs, tmp)
-			t := in.wholeRegion(tmp, "", ir.Span{})
+			t := in.wholeRegion(b.allocate("scan_smem", src.buf.Type, "shared.dyn", b.org, shape...), "", ir.Span{})
 			b.evaluate(in, in.intrin("copy", r(src, accessRead), r(t, accessWrite)))
 			b.evaluate(in, in.withAttrs(in.intrin(op, r(t, accessRead), r(t, accessWrite), dim, reverse), attrs))
 			b.evaluate(in, in.intrin("copy", r(t, accessRead), r(dst, accessWrite)))
