@@ -602,8 +602,6 @@ func (c *comp) voidCall(e *ir.Call) stmtFn {
 		return c.threadAllreduce(e)
 	case "atomic_add_elem_op", "atomic_max_elem_op", "atomic_min_elem_op", "atomic_addx2_elem_op", "atomic_addx4_elem_op", "atomic_store_elem_op":
 		return c.atomic(e)
-	case "reducer_update":
-		return c.reducerUpdate(e)
 	case "tvm_struct_set":
 		return c.structSet(e)
 	}

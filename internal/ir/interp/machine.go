@@ -243,6 +243,8 @@ const (
 	accAtomic
 )
 
+func (k accessKind) String() string { return [...]string{"read", "write", "atomic"}[k] }
+
 // access checks that n bytes at each w.offs[lane] of the lanes in mask may be
 // accessed, and returns the lanes that may.
 func (w *warp) access(m *mem, mask uint32, n int64, kind accessKind, st *site) uint32 {

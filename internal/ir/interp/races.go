@@ -3,6 +3,7 @@ package interp
 import (
 	"bytes"
 	"math/bits"
+	"strconv"
 	"sync"
 )
 
@@ -141,7 +142,7 @@ func (w *warp) touchBy(m *mem, at, n int64, kind accessKind, st *site, lane int,
 		if async && kind == accRead && lw.clock != 0 && !lw.async && lw.clock > w.vc[len(w.b.warps)+int(lw.warp)] {
 			where := ""
 			if lw.st != nil && lw.st.span.IsValid() {
-				where = " (line " + itoa(lw.st.span.Line()) + ")"
+				where = " (line " + strconv.Itoa(lw.st.span.Line()) + ")"
 			}
 			w.find(ProxyFence, st, lane, "the asynchronous proxy reads %s %q, which was written%s without a fence.proxy.async since", m.scope, st.name, where)
 		}
@@ -163,10 +164,9 @@ func (w *warp) touchBy(m *mem, at, n int64, kind accessKind, st *site, lane int,
 // race reports a race, at once for a read and when a write has been made for
 // a write.
 func (w *warp) race(m *mem, at, n int64, kind accessKind, st *site, lane int, other *site, thread int, verb string) {
-	what := map[accessKind]string{accRead: "read", accWrite: "write", accAtomic: "atomic"}[kind]
-	msg := what + " of " + m.scope + " \"" + st.name + "\" without a barrier after a thread of warp " + itoa(thread/lanes) + " " + verb + " it"
+	msg := kind.String() + " of " + m.scope + " \"" + st.name + "\" without a barrier after a thread of warp " + strconv.Itoa(thread/lanes) + " " + verb + " it"
 	if other != nil && other.span.IsValid() {
-		msg += " (line " + itoa(other.span.Line()) + ")"
+		msg += " (line " + strconv.Itoa(other.span.Line()) + ")"
 	}
 	f := Finding{Kind: SharedRace, Span: st.span, Msg: msg, Block: w.block(), Thread: w.id*lanes + lane}
 	if kind == accRead {
@@ -174,16 +174,6 @@ func (w *warp) race(m *mem, at, n int64, kind accessKind, st *site, lane int, ot
 		return
 	}
 	w.suspects = append(w.suspects, suspect{m, at, bytes.Clone(m.data[at : at+n]), f, st.name})
-}
-
-func itoa(n int) string {
-	if n < 0 {
-		return "-" + itoa(-n)
-	}
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return itoa(n/10) + string(rune('0'+n%10))
 }
 
 // sameWrites reports lanes of one store that write different values to one
@@ -335,13 +325,12 @@ func (w *warp) globalCells(m *mem, at, n int64, kind accessKind, st *site, lane 
 }
 
 func (w *warp) globalRace(m *mem, at, n int64, kind accessKind, st *site, lane int, verb string, block int) {
-	what := map[accessKind]string{accRead: "read", accWrite: "write", accAtomic: "atomic"}[kind]
 	t := -1
 	if lane >= 0 {
 		t = w.id*lanes + lane
 	}
 	f := Finding{Kind: GlobalRace, Span: st.span, Block: w.block(), Thread: t,
-		Msg: what + " of global \"" + st.name + "\" that block " + itoa(block) + " " + verb + " in the same launch"}
+		Msg: kind.String() + " of global \"" + st.name + "\" that block " + strconv.Itoa(block) + " " + verb + " in the same launch"}
 	if kind == accRead {
 		w.r.col.add(f, st.name, w.b.linear)
 		return

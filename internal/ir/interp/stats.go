@@ -72,7 +72,7 @@ func (s *Stats) site(st *site, m *mem, kind accessKind) *SiteStats {
 	k := siteKey{st.span, st.name, kind}
 	x := s.sites[k]
 	if x == nil {
-		x = &SiteStats{Span: st.span, Buffer: st.name, Scope: m.scope, Access: [...]string{"read", "write", "atomic"}[kind]}
+		x = &SiteStats{Span: st.span, Buffer: st.name, Scope: m.scope, Access: kind.String()}
 		s.sites[k] = x
 	}
 	return x
