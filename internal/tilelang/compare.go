@@ -34,14 +34,7 @@ func (in *interp) compareOp(op syntax.Op, a, b value) value {
 	if u, ok := b.(*unknown); ok {
 		return in.derived(u, "a comparison")
 	}
-	if in.b != nil {
-		if ba, ok := a.(*ir.Buffer); ok && isVarBuffer(ba) {
-			a = loadVar(ba)
-		}
-		if bb, ok := b.(*ir.Buffer); ok && isVarBuffer(bb) {
-			b = loadVar(bb)
-		}
-	}
+	a, b = in.readVar(a), in.readVar(b)
 	if isExpr(a) || isExpr(b) {
 		return in.exprCompare(op, a, b)
 	}

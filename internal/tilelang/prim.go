@@ -99,6 +99,15 @@ func loadVar(b *ir.Buffer) ir.Expr {
 	return &ir.BufferLoad{Buffer: b, Indices: []ir.Expr{ir.I32(0)}}
 }
 
+// readVar is the element that a variable of a kernel stands for as an operand;
+// other values are themselves.
+func (in *interp) readVar(v value) value {
+	if b, ok := v.(*ir.Buffer); ok && isVarBuffer(b) && in.b != nil {
+		return loadVar(b)
+	}
+	return v
+}
+
 // regionLoad is a region as a vector access: its last dimension a ramp.
 func (in *interp) regionLoad(r *region) (ir.Expr, bool) {
 	idx := make([]ir.Expr, len(r.rng))

@@ -18,7 +18,7 @@ func isExpr(v value) bool {
 	return false
 }
 
-// arith is a value as the operand of a Python operator: bools count as ints.
+// number is a value as the operand of a Python operator: bools count as ints.
 func number(v value) (i int64, f float64, b *big.Int, kind byte) {
 	switch v := v.(type) {
 	case bool:
@@ -72,12 +72,7 @@ func (in *interp) binaryOp(op syntax.Op, a, b value) value {
 	if t, ok := b.(*tensor); ok {
 		return t
 	}
-	if ba, ok := a.(*ir.Buffer); ok && isVarBuffer(ba) && in.b != nil {
-		a = loadVar(ba)
-	}
-	if bb, ok := b.(*ir.Buffer); ok && isVarBuffer(bb) && in.b != nil {
-		b = loadVar(bb)
-	}
+	a, b = in.readVar(a), in.readVar(b)
 	if isExpr(a) || isExpr(b) {
 		return in.exprOp(op, a, b)
 	}
@@ -501,9 +496,7 @@ func (in *interp) unaryOp(op syntax.Op, v value) value {
 			return in.call(&boundMethod{v, m}, nil)
 		}
 	}
-	if b, ok := v.(*ir.Buffer); ok && isVarBuffer(b) && in.b != nil {
-		v = loadVar(b)
-	}
+	v = in.readVar(v)
 	if isExpr(v) {
 		e := in.toExpr(v)
 		switch op {
