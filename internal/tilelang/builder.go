@@ -244,7 +244,7 @@ func (b *builder) unwrap(in *interp, v value) value {
 	return v
 }
 
-// emit adds a statement at the place under evaluation.
+// evaluate emits an expression as a statement, at the place under evaluation.
 func (b *builder) evaluate(in *interp, e ir.Expr) {
 	b.add(in, &ir.Evaluate{Value: in.checked(e), Org: b.org})
 }

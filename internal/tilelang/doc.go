@@ -28,8 +28,9 @@
 // # Limits
 //
 // Steps, call depth, the cells of values, the nodes of an expression and the
-// number and size of imported files are bounded by the Max... constants, so that no file makes the evaluator run
-// away; reaching a bound is an error at the place that reached it.
+// number and size of imported files are bounded by the Max... constants, so that
+// no file makes the evaluator run away; reaching a bound is an error at the place
+// that reached it.
 //
 // Inside the package a failed evaluation is a panic with *failure, recovered
 // at the statement (kernel bodies, where the next statement is tried) or at the

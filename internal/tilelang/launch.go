@@ -40,11 +40,7 @@ func (c *launchCtx) enter(in *interp, b *builder) value {
 	if len(l.grid) == 1 {
 		return l.grid[0]
 	}
-	vars := make([]value, len(l.grid))
-	for i, v := range l.grid {
-		vars[i] = v
-	}
-	return &list{vars}
+	return &list{varValues(l.grid)}
 }
 
 func (l *launch) stmt(in *interp, body ir.Stmt, org ir.Span) ir.Stmt {

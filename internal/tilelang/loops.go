@@ -33,11 +33,7 @@ func (b *builder) forStmt(in *interp, f *frame, s *syntax.For) ctl {
 	org := b.org
 	switch it := it.(type) {
 	case *loopSpec:
-		elts := make([]value, len(it.vars))
-		for i, v := range it.vars {
-			elts[i] = v
-		}
-		b.loop(in, f, s, it, elts, org)
+		b.loop(in, f, s, it, varValues(it.vars), org)
 		return ctlNext
 	case *stepLoop:
 		spec, v := b.stepped(in, it)
@@ -100,8 +96,7 @@ func (b *builder) enterLoop(in *interp, spec *loopSpec) value {
 	if len(spec.vars) == 1 {
 		return spec.vars[0]
 	}
-	vars := varValues(spec.vars)
-	return &list{vars}
+	return &list{varValues(spec.vars)}
 }
 
 // loop runs the body of a kernel loop once, within it.

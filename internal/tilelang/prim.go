@@ -544,7 +544,7 @@ func isPyInt(v value) bool {
 	return false
 }
 
-// not, and, or make raw nodes, as TVM's constructors do.
+// not and logical make raw nodes, as TVM's constructors do.
 func (in *interp) not(a ir.Expr) ir.Expr {
 	in.wantBool(a)
 	return &ir.Not{A: a}

@@ -7,8 +7,9 @@ import (
 )
 
 // Powers, exponentials and logarithms as a C library gives them to Python: but
-// for log10 the float next to the exact value, the even one of two. A factor such as dim**-0.5 * log2(e) stands in
-// the kernel's text, where the last digit shows. Go's own functions may miss it.
+// for log10 the float next to the exact value, the even one of two. A factor
+// such as dim**-0.5 * log2(e) stands in the kernel's text, where the last digit
+// shows. Go's own functions may miss it.
 
 const (
 	// workBits is the precision that is calculated with. No power of floats lies
