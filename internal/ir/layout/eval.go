@@ -269,7 +269,7 @@ func (ev *evaluator) sum(e ir.Expr) (column, error) {
 		}
 		for i := range cols {
 			if cols[i].mask == c.mask {
-				cols[i], err = ev.combine(cols[i], c, true, nil)
+				cols[i], err = ev.combine(cols[i], c, nil)
 				return err
 			}
 		}
@@ -283,7 +283,7 @@ func (ev *evaluator) sum(e ir.Expr) (column, error) {
 	out := cols[0]
 	for _, c := range cols[1:] {
 		var err error
-		if out, err = ev.combine(out, c, true, nil); err != nil {
+		if out, err = ev.combine(out, c, nil); err != nil {
 			return column{}, err
 		}
 	}
@@ -302,11 +302,11 @@ func (ev *evaluator) binary(a, b ir.Expr, f func(x, y int64) (int64, bool)) (col
 	if err != nil {
 		return cb, err
 	}
-	return ev.combine(ca, cb, false, f)
+	return ev.combine(ca, cb, f)
 }
 
-// combine applies f, or adds, to columns that are not used any more.
-func (ev *evaluator) combine(ca, cb column, add bool, f func(x, y int64) (int64, bool)) (column, error) {
+// combine applies f to columns that are not used any more; without f it adds.
+func (ev *evaluator) combine(ca, cb column, f func(x, y int64) (int64, bool)) (column, error) {
 	out := column{mask: ca.mask | cb.mask}
 	switch out.mask {
 	case ca.mask:
@@ -322,7 +322,7 @@ func (ev *evaluator) combine(ca, cb column, add bool, f func(x, y int64) (int64,
 	good := true
 	ev.rows(out.mask, ca.mask, cb.mask, func(i, n, oa, da, ob, db int64) {
 		to := out.data[i : i+n]
-		if add {
+		if f == nil {
 			for k := range to {
 				v, ok := bounded(ca.data[oa] + cb.data[ob])
 				to[k], good = v, good && ok

@@ -40,19 +40,15 @@ func NewMap(shape []int64, forward ...ir.Expr) (*Map, error) {
 		return m, nil
 	}
 	linear := column{0, []int64{0}}
-	for d, e := range forward {
-		c, err := ev.eval(e)
+	for d := range forward {
+		c, err := m.dimension(ev, d)
 		if err != nil {
-			return nil, fmt.Errorf("dimension %d of a layout: %w", d, err)
+			return nil, err
 		}
-		if lo := slices.Min(c.data); lo < 0 {
-			return nil, fmt.Errorf("dimension %d of a layout reaches %d", d, lo)
-		}
-		m.Out[d] = slices.Max(c.data) + 1
 		for i := range linear.data {
 			linear.data[i] *= m.Out[d]
 		}
-		if linear, err = ev.combine(linear, c, true, nil); err != nil {
+		if linear, err = ev.combine(linear, c, nil); err != nil {
 			return nil, fmt.Errorf("dimension %d of a layout: %w", d, err)
 		}
 	}
@@ -92,18 +88,27 @@ func (m *Map) At(p int64) int64 {
 	return at
 }
 
+// dimension computes one physical dimension and fills in its size.
+func (m *Map) dimension(ev *evaluator, d int) (column, error) {
+	c, err := ev.eval(m.Forward[d])
+	if err != nil {
+		return c, fmt.Errorf("dimension %d of a layout: %w", d, err)
+	}
+	if lo := slices.Min(c.data); lo < 0 {
+		return c, fmt.Errorf("dimension %d of a layout reaches %d", d, lo)
+	}
+	m.Out[d] = slices.Max(c.data) + 1
+	return c, nil
+}
+
 // inParts fills Out and parts.
 func (m *Map) inParts(ev *evaluator) error {
 	cols := make([]column, len(m.Forward))
-	for d, e := range m.Forward {
-		c, err := ev.eval(e)
-		if err != nil {
-			return fmt.Errorf("dimension %d of a layout: %w", d, err)
+	for d := range cols {
+		var err error
+		if cols[d], err = m.dimension(ev, d); err != nil {
+			return err
 		}
-		if lo := slices.Min(c.data); lo < 0 {
-			return fmt.Errorf("dimension %d of a layout reaches %d", d, lo)
-		}
-		cols[d], m.Out[d] = c, slices.Max(c.data)+1
 	}
 	scale := int64(1)
 	for d := len(cols) - 1; d >= 0; d-- {
@@ -123,7 +128,7 @@ func (m *Map) inParts(ev *evaluator) error {
 				continue
 			}
 			var err error
-			if part, err = ev.combine(part, p, true, nil); err != nil {
+			if part, err = ev.combine(part, p, nil); err != nil {
 				return fmt.Errorf("dimension %d of a layout: %w", d, err)
 			}
 		}
