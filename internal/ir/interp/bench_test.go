@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lowertrace/internal/corpus"
+	"lowertrace/internal/corpus/judge"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/interp"
 )
@@ -17,7 +18,7 @@ func BenchmarkGEMM(b *testing.B) {
 		if s.pass != "codegen_input" {
 			continue
 		}
-		mod, args := s.module(b), corpusArgs(b, &k)
+		mod, args := s.module(b), judge.Args(&k)
 		for _, findings := range []bool{false, true} {
 			name := "plain"
 			if findings {
@@ -44,7 +45,7 @@ func BenchmarkSoftmaxTrace(b *testing.B) {
 	for _, s := range states {
 		mods = append(mods, s.module(b))
 	}
-	args := corpusArgs(b, &k)
+	args := judge.Args(&k)
 	b.ReportMetric(float64(len(states)), "states")
 	for b.Loop() {
 		for i, s := range states {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lowertrace/internal/corpus"
+	"lowertrace/internal/corpus/judge"
 	"lowertrace/internal/ir/interp"
 	"lowertrace/internal/ir/script"
 )
@@ -40,10 +41,10 @@ func TestSeededFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The state before and the state itself are right; the fault is seen.
-			args := corpusArgs(t, &k)
+			args := judge.Args(&k)
 			for _, prev := range []state{states[at-1], s} {
 				res, err := interp.Run(context.Background(), prev.module(t), args, interp.Options{Findings: true, Sync: prev.sync, Bounds: prev.bounds})
-				if err != nil || len(res.Findings) > 0 || compareExpected(t, &k, res.Outputs) != "" {
+				if err != nil || len(res.Findings) > 0 || compareExpected(&k, res) != "" {
 					t.Fatalf("%s is wrong without the fault: %v", prev.path, err)
 				}
 			}
@@ -59,7 +60,7 @@ func TestSeededFaults(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if d := compareExpected(t, &k, res.Outputs); d == "" {
+				if d := compareExpected(&k, res); d == "" {
 					t.Errorf("the fault is not seen; findings %v", res.Findings)
 				}
 				return
@@ -71,7 +72,7 @@ func TestSeededFaults(t *testing.T) {
 			}
 			d := ""
 			if err == nil {
-				d = compareExpected(t, &k, res.Outputs)
+				d = compareExpected(&k, res)
 			}
 			t.Errorf("no %s; findings %v, error %v, %s", f.Want, res.Findings, err, d)
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lowertrace/internal/corpus"
+	"lowertrace/internal/corpus/judge"
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/interp"
 	"lowertrace/internal/ir/script"
@@ -33,7 +34,7 @@ func TestDamagedIR(t *testing.T) {
 				s := states[rnd.IntN(len(states))]
 				mod := damage(s.module(t), rnd)
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-				res, err := interp.Run(ctx, mod, corpusArgs(t, k), interp.Options{Findings: true, Sync: s.sync, Bounds: s.bounds, MaxSteps: 200_000})
+				res, err := interp.Run(ctx, mod, judge.Args(k), interp.Options{Findings: true, Sync: s.sync, Bounds: s.bounds, MaxSteps: 200_000})
 				cancel()
 				var own *interp.Error
 				var nr *interp.NotRunnable
@@ -160,7 +161,7 @@ func TestPrint(t *testing.T) {
 			continue
 		}
 		var lines []string
-		_, err := interp.Run(context.Background(), s.module(t), corpusArgs(t, &k), interp.Options{Sync: s.sync, Bounds: s.bounds, Workers: 1, Print: func(l string) { lines = append(lines, l) }})
+		_, err := interp.Run(context.Background(), s.module(t), judge.Args(&k), interp.Options{Sync: s.sync, Bounds: s.bounds, Workers: 1, Print: func(l string) { lines = append(lines, l) }})
 		if err != nil {
 			t.Fatal(err)
 		}

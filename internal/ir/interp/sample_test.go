@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lowertrace/internal/corpus"
+	"lowertrace/internal/corpus/judge"
 	"lowertrace/internal/ir/interp"
 )
 
@@ -19,7 +20,7 @@ func TestSample(t *testing.T) {
 			if !quick[s.pass] {
 				continue
 			}
-			args := corpusArgs(t, &k)
+			args := judge.Args(&k)
 			all, err := interp.Run(context.Background(), s.module(t), args, interp.Options{Sync: s.sync, Bounds: s.bounds})
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lowertrace/internal/corpus"
+	"lowertrace/internal/corpus/judge"
 	"lowertrace/internal/ir/interp"
 	"lowertrace/internal/ir/script"
 )
@@ -106,7 +107,7 @@ func TestGEMMStats(t *testing.T) {
 			if st.pass != "input" && st.pass != "codegen_input" {
 				continue
 			}
-			res, err := interp.Run(context.Background(), st.module(t), corpusArgs(t, &k), interp.Options{Stats: true, Sync: st.sync, Bounds: st.bounds})
+			res, err := interp.Run(context.Background(), st.module(t), judge.Args(&k), interp.Options{Stats: true, Sync: st.sync, Bounds: st.bounds})
 			if err != nil {
 				t.Fatal(err)
 			}
