@@ -115,18 +115,10 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.onlyFunction(); err != nil {
-		return nil, err
-	}
-	jobs, err := d.plan(in, o.RunOptions)
+	x, err := d.planExecution("exec", in, o)
 	if err != nil {
 		return nil, err
 	}
-	o.Set = in.runtime // the source took the others
-	if len(jobs) != 1 {
-		return nil, Usagef("exec takes one target, got %s", o.Target)
-	}
-	x := &execution{d: d, o: o, job: jobs[0]}
 	if o.Bisect { // goes on after a crash or a hang
 		x.gpu, err = openWorkerGPU(o.Device, d.Stderr)
 	} else {
@@ -144,6 +136,23 @@ func (d *Deps) newExecution(o ExecOptions) (*execution, error) {
 		return nil, err
 	}
 	return x, nil
+}
+
+// planExecution settles what a command lowers and runs: one function, for one
+// target.
+func (d *Deps) planExecution(command string, in *input, o ExecOptions) (*execution, error) {
+	if err := in.onlyFunction(); err != nil {
+		return nil, err
+	}
+	jobs, err := d.plan(in, o.RunOptions)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) != 1 {
+		return nil, Usagef("%s takes one target, got %s", command, o.Target)
+	}
+	o.Set = in.runtime // the source took the others
+	return &execution{d: d, o: o, job: jobs[0]}, nil
 }
 
 func (x *execution) close() { x.gpu.Close() }

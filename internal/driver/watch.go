@@ -213,18 +213,11 @@ func (w *watcher) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.onlyFunction(); err != nil {
-		return err
-	}
-	jobs, err := w.d.plan(in, w.o.RunOptions)
+	x, err := w.d.planExecution("watch", in, w.o)
 	if err != nil {
 		return err
 	}
-	if len(jobs) != 1 {
-		return Usagef("watch takes one target, got %s", w.o.Target)
-	}
-	x := &execution{d: w.d, o: w.o, job: jobs[0], gpu: w.gpu, nvrtc: w.nvrtc}
-	x.o.Set = in.runtime
+	x.gpu, x.nvrtc = w.gpu, w.nvrtc
 	l, err := w.d.lowerKept(ctx, x.job)
 	if err != nil {
 		return err
