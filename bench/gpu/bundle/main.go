@@ -5,11 +5,11 @@
 //
 // Each kernel of the reference corpus and each extra one (package source) is
 // lowered for each target, compiled with NVRTC for one architecture, and put
-// beside its launch description and its arrays. A kernel that does not lower or compile is listed with the reason,
-// and run.py repeats it. With -ref, cubins of another compiler for the same
-// kernels (a folder with specs.json and cubin/) are added, to be timed in turn
-// with ours. With -full, kernels at full size are added, for full.py to time
-// against another compiler's and against torch.
+// beside its launch description and its arrays. A kernel that does not lower or
+// compile is listed with the reason, and run.py repeats it. With -ref, cubins of
+// another compiler for the same kernels (a folder with specs.json and cubin/) are
+// added, to be timed in turn with ours. With -full, kernels at full size are
+// added, for full.py to time against another compiler's and against torch.
 package main
 
 import (
