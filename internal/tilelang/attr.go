@@ -109,11 +109,8 @@ func (in *interp) getAttr(x value, name string) (value, bool) {
 		case "dtype":
 			return x.buf.Type, true
 		case "shape":
-			out := &list{}
-			for _, r := range x.rng {
-				out.elts = append(out.elts, value(r.Extent))
-			}
-			return out, true
+			_, ext := x.parts()
+			return exprsValue(ext), true
 		}
 		return nil, false
 	case *instance:

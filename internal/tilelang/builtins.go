@@ -159,9 +159,7 @@ func init() {
 		d := newDict()
 		if len(a.pos) > 0 {
 			if m, ok := a.pos[0].(*dict); ok {
-				for i := range m.keys {
-					d.set(in, m.keys[i], m.vals[i])
-				}
+				d.update(in, m)
 			} else {
 				in.each(a.pos[0], func(v value) bool {
 					p := in.iterate(v)

@@ -255,9 +255,7 @@ func (in *interp) evalDict(f *frame, e *syntax.Dict) value {
 			if !ok {
 				panic(in.errorf("** needs a dict, got %s", typeName(v)).is("TypeError"))
 			}
-			for j := range m.keys {
-				d.set(in, m.keys[j], m.vals[j])
-			}
+			d.update(in, m)
 			continue
 		}
 		key := in.eval(f, k)

@@ -455,9 +455,7 @@ func (in *interp) inPlace(op syntax.Op, a, b value) value {
 		}
 	case *dict:
 		if y, ok := b.(*dict); ok && op == syntax.BitOr {
-			for i, k := range y.keys {
-				x.set(in, k, y.vals[i])
-			}
+			x.update(in, y)
 			return x
 		}
 	}

@@ -204,13 +204,7 @@ func langLoops(def definer) {
 		}
 		return list[i]
 	}
-	all := func(vars []*ir.Var) value {
-		out := make([]value, len(vars))
-		for i, v := range vars {
-			out[i] = v
-		}
-		return &list{out}
-	}
+	all := func(vars []*ir.Var) value { return &list{varValues(vars)} }
 	def("get_thread_binding(dim=0)", func(in *interp, a *args) value { return axis(in, a, in.b.current(in).threads) })
 	def("get_thread_bindings()", func(in *interp, a *args) value { return all(in.b.current(in).threads) })
 	def("get_block_binding(dim=0)", func(in *interp, a *args) value { return axis(in, a, in.b.current(in).grid) })

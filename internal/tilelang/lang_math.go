@@ -316,11 +316,7 @@ func langMath(def definer) {
 	})
 	def("index_to_coordinates(index, shape)", func(in *interp, a *args) value {
 		idx, shape := in.exprArg(a, 0), in.shapeOf(a.v[1], a.at[1])
-		out := make([]value, len(shape))
-		for i, e := range in.coordinates(idx, shape) {
-			out[i] = e
-		}
-		return &list{out}
+		return exprsValue(in.coordinates(idx, shape))
 	})
 }
 

@@ -356,9 +356,7 @@ func init() {
 	def("dict", "update(self, other=None, **kwargs)", func(in *interp, a *args) value {
 		d := a.v[0].(*dict)
 		if m, ok := a.v[1].(*dict); ok {
-			for i := range m.keys {
-				d.set(in, m.keys[i], m.vals[i])
-			}
+			d.update(in, m)
 		} else if !isNone(a.v[1]) {
 			in.each(a.v[1], func(v value) bool {
 				p := in.iterate(v)

@@ -144,12 +144,8 @@ func (in *interp) binaryOp(op syntax.Op, a, b value) value {
 	case *dict:
 		if vb, ok := b.(*dict); ok && op == syntax.BitOr {
 			d := newDict()
-			for i := range va.keys {
-				d.set(in, va.keys[i], va.vals[i])
-			}
-			for i := range vb.keys {
-				d.set(in, vb.keys[i], vb.vals[i])
-			}
+			d.update(in, va)
+			d.update(in, vb)
 			return d
 		}
 	case *set:

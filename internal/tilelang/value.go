@@ -244,6 +244,13 @@ func (d *dict) set(in *interp, k, v value) {
 	d.vals = append(d.vals, v)
 }
 
+// update sets all that another dictionary has.
+func (d *dict) update(in *interp, from *dict) {
+	for i, k := range from.keys {
+		d.set(in, k, from.vals[i])
+	}
+}
+
 func (d *dict) del(in *interp, k value) bool {
 	h := in.hashKey(k)
 	i, ok := d.index[h]
