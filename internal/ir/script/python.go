@@ -90,9 +90,10 @@ func pyIntOp(op syntax.Op, x, y int64) (v int64, fault string, ok bool) {
 		case x == math.MinInt64 && y == -1:
 			return 0, tooLarge, true
 		}
-		q := ir.FloorDivInt(x, y)
-		if v = q; op == syntax.Mod {
-			v = x - q*y
+		if op == syntax.Mod {
+			v = ir.FloorModInt(x, y)
+		} else {
+			v = ir.FloorDivInt(x, y)
 		}
 	case syntax.LShift, syntax.RShift:
 		switch {
