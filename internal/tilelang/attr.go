@@ -8,8 +8,6 @@ import (
 	"lowertrace/internal/ir"
 )
 
-func nearest(name string, names []string) string { return diag.Nearest(name, names) }
-
 // attr is x.name.
 func (in *interp) attr(x value, name string) value {
 	if v, ok := in.getAttr(x, name); ok {
@@ -19,7 +17,7 @@ func (in *interp) attr(x value, name string) value {
 		panic(in.errorf("T.%s, for %s, is not supported", name, what).is("AttributeError"))
 	}
 	f := in.errorf("%s has no attribute %s", in.subject(x), name).is("AttributeError")
-	if near := nearest(name, in.attrNames(x)); near != "" {
+	if near := diag.Nearest(name, in.attrNames(x)); near != "" {
 		f.hint("did you mean %s?", in.dotted(x, near))
 	}
 	panic(f)
@@ -368,7 +366,7 @@ func (in *interp) index(x, i value) value {
 						names = append(names, n)
 					}
 				}
-				if near := nearest(s, names); near != "" {
+				if near := diag.Nearest(s, names); near != "" {
 					f.hint("did you mean %s?", pyQuote(near))
 				}
 			}

@@ -340,7 +340,7 @@ func (in *interp) noName(m *localModule, name string) *failure {
 	if m.loading {
 		return f.hint("the two files import each other: %s is not defined yet when it is asked for", name)
 	}
-	if near := nearest(name, sortedKeys(m.attrs)); near != "" {
+	if near := diag.Nearest(name, sortedKeys(m.attrs)); near != "" {
 		f.hint("did you mean %s?", near)
 	}
 	return f

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 )
 
@@ -178,7 +179,7 @@ func (in *interp) dtypeOf(v value, at ir.Span) ir.DType {
 }
 
 func nearestDType(s string) string {
-	return nearest(s, []string{"float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64",
+	return diag.Nearest(s, []string{"float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64",
 		"uint8", "uint16", "uint32", "uint64", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu", "tfloat32", "float4_e2m1fn"})
 }
 
@@ -272,7 +273,7 @@ func (in *interp) oneOf(a *args, i int, values ...string) string {
 		}
 	}
 	f := in.errorAt(a.at[i], "%s of %s is %s: expected %s", a.param(i), a.name(), pyQuote(s), orList(values)).is("ValueError")
-	if near := nearest(s, values); near != "" {
+	if near := diag.Nearest(s, values); near != "" {
 		f.hint("did you mean %s?", pyQuote(near))
 	}
 	panic(f)

@@ -3,6 +3,7 @@ package tilelang
 import (
 	"fmt"
 
+	"lowertrace/internal/diag"
 	"lowertrace/internal/ir"
 )
 
@@ -163,7 +164,7 @@ func langCalls(def definer) {
 			for _, o := range ir.Ops() {
 				names = append(names, o.Name)
 			}
-			if near := nearest(name, names); near != "" {
+			if near := diag.Nearest(name, names); near != "" {
 				f.hint("did you mean %s?", near)
 			}
 			panic(f)

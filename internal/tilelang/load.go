@@ -336,7 +336,7 @@ func (in *interp) selectKernel(prog *Program, defs []*syntax.FuncDef, opts Optio
 		}
 		if pick < 0 {
 			f := in.errorAt(at, "the file holds no kernel %s", opts.Func)
-			if near := nearest(opts.Func, names); near != "" {
+			if near := diag.Nearest(opts.Func, names); near != "" {
 				f.hint("did you mean %s?", near)
 			} else if len(names) > 0 {
 				f.hint("it holds %s", strings.Join(names, ", "))
@@ -795,7 +795,7 @@ func (in *interp) checkSettings(prog *Program) {
 			panic(in.errorAt(in.sel.kernel.Span, "%s is ambiguous: several sizes of %s have this name", name, in.sel.kernel.Name))
 		}
 		f := in.errorAt(in.sel.kernel.Span, "%s takes no setting %s", in.sel.kernel.Name, name)
-		if near := nearest(name, names); near != "" {
+		if near := diag.Nearest(name, names); near != "" {
 			f.hint("did you mean %s?", near)
 		} else if len(names) > 0 {
 			f.hint("it takes %s", strings.Join(names, ", "))
