@@ -1,7 +1,6 @@
 package tilelang
 
 import (
-	"sort"
 	"strings"
 
 	"lowertrace/internal/diag"
@@ -63,12 +62,7 @@ func (in *interp) attrNames(x value) []string {
 	case ir.Expr:
 		return []string{"dtype", "astype", "value", "buffer", "indices", "name"}
 	}
-	var out []string
-	for m := range methods[typeName(x)] {
-		out = append(out, m)
-	}
-	sort.Strings(out)
-	return out
+	return sortedKeys(methods[typeName(x)])
 }
 
 // getAttr finds an attribute.

@@ -1,8 +1,6 @@
 package tilelang
 
 import (
-	"sort"
-
 	"lowertrace/internal/ir"
 	"lowertrace/internal/ir/script/syntax"
 )
@@ -53,7 +51,6 @@ type launch struct {
 	// threadExt are the extents of the block, nil if they were not given.
 	threadExt []ir.Expr
 	block     *blockInfo
-	attrs     map[string]ir.Attr
 }
 
 // builder makes the body of one kernel.
@@ -760,12 +757,7 @@ func attrDict(m map[string]ir.Attr) *ir.Dict {
 		return nil
 	}
 	d := &ir.Dict{}
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
+	for _, k := range sortedKeys(m) {
 		d.Entries = append(d.Entries, ir.DictEntry{Key: ir.Str(k), Value: m[k]})
 	}
 	return d

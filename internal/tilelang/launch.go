@@ -15,7 +15,7 @@ func (c *launchCtx) enter(in *interp, b *builder) value {
 	if len(b.launches) > 0 {
 		panic(in.errorf("a T.Kernel within a T.Kernel"))
 	}
-	l := &launch{extents: c.extents, threadExt: c.threads, attrs: c.attrs, block: &blockInfo{attrs: map[string]ir.Attr{}}}
+	l := &launch{extents: c.extents, threadExt: c.threads, block: &blockInfo{attrs: map[string]ir.Attr{}}}
 	for i, e := range c.extents {
 		l.grid = append(l.grid, &ir.Var{Name: [...]string{"bx", "by", "bz"}[i], Type: e.DType()})
 	}

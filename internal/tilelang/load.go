@@ -189,20 +189,13 @@ func tilelangNames(file *syntax.File) map[string]bool {
 			for _, a := range n.Names {
 				root, _, _ := strings.Cut(a.Name, ".")
 				if root == "tilelang" {
-					if a.As != "" {
-						root = a.As
-					}
-					names[root] = true
+					names[cmp.Or(a.As, root)] = true
 				}
 			}
 		case *syntax.ImportFrom:
 			if n.Module == "tilelang" || strings.HasPrefix(n.Module, "tilelang.") {
 				for _, a := range n.Names {
-					as := a.As
-					if as == "" {
-						as = a.Name
-					}
-					names[as] = true
+					names[cmp.Or(a.As, a.Name)] = true
 				}
 			}
 		}
