@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"lowertrace/internal/npy"
+	"lowertrace/internal/num"
 )
 
 // docExample is the JSON in docs/launch-json.md.
@@ -238,13 +238,13 @@ func TestFloat16Rounding(t *testing.T) {
 		return b
 	}
 	for h := uint16(0); h < 0x7c00; h++ {
-		f := float64(npy.Float16(h))
+		f := float64(num.F16Value(h))
 		if bits(f) != uint64(h) || bits(-f) != uint64(h|0x8000) {
 			t.Fatalf("%v gave %#x and %#x, want %#x", f, bits(f), bits(-f), h)
 		}
 		up := 65536.0 // the step above the largest
 		if h+1 < 0x7c00 {
-			up = float64(npy.Float16(h + 1))
+			up = float64(num.F16Value(h + 1))
 		}
 		mid := (f + up) / 2
 		even := uint64(h + h&1)

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"lowertrace/internal/num"
 )
 
 // Limits on what Read accepts. They are far above any array of this project
@@ -89,7 +91,7 @@ func (a *Array) Len() int { return len(a.Data) / a.DType.Size() }
 func (a *Array) Float(i int) float64 {
 	switch a.DType {
 	case "f2":
-		return float64(Float16(binary.LittleEndian.Uint16(a.at(i, 2))))
+		return float64(num.F16Value(binary.LittleEndian.Uint16(a.at(i, 2))))
 	case "f4":
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(a.at(i, 4))))
 	case "f8":
@@ -156,19 +158,6 @@ func (a *Array) Float32s() []float32 {
 		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(a.Data[4*i:]))
 	}
 	return out
-}
-
-// Float16 converts IEEE binary16 bits; every value is exact in float32.
-func Float16(h uint16) float32 {
-	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&0x3ff)
-	switch {
-	case exp == 31:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	case exp != 0:
-		return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-	}
-	v := float32(frac) / (1 << 24) // subnormal: frac * 2^-24
-	return math.Float32frombits(sign | math.Float32bits(v))
 }
 
 const magic = "\x93NUMPY"
