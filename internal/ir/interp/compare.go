@@ -2,6 +2,7 @@ package interp
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -104,7 +105,7 @@ func Compare(want, got map[string]*npy.Array, o CompareOptions) []Difference {
 		names[n] = true
 	}
 	var list []Difference
-	for _, n := range sortedKeys(names) {
+	for _, n := range slices.Sorted(maps.Keys(names)) {
 		list = append(list, compareArray(n, want[n], got[n], o))
 	}
 	return list

@@ -3,8 +3,10 @@ package interp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"lowertrace/internal/ir"
@@ -150,7 +152,7 @@ func (r *run) main(args Args) (*Result, error) {
 	if r.stats != nil {
 		r.stats.finish()
 	}
-	res := &Result{Outputs: map[string]*npy.Array{}, Findings: r.col.list(), Stats: r.stats, Atomic: sortedKeys(r.atomics), Types: in.types}
+	res := &Result{Outputs: map[string]*npy.Array{}, Findings: r.col.list(), Stats: r.stats, Atomic: slices.Sorted(maps.Keys(r.atomics)), Types: in.types}
 	for name, m := range in.mems {
 		a, err := fromMem(m, in.args.Arrays[name], in.types[name], in.args.Strides[name])
 		if err != nil {

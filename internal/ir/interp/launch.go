@@ -496,13 +496,3 @@ func (c *comp) launchThreads(s *ir.SBlock) {
 		}
 	}
 }
-
-// sortedKeys lists a map's keys in order.
-func sortedKeys[V any](m map[string]V) []string {
-	var l []string
-	for k := range m {
-		l = append(l, k)
-	}
-	slices.Sort(l)
-	return l
-}
