@@ -55,7 +55,10 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 	if err != nil {
 		return interp.Args{}, err
 	}
-	renameArrays(m, given)
+	handles := handleNames(m)
+	for buffer, handle := range handles { // both names serve
+		bothNames(given, buffer, handle)
+	}
 	in := interp.InputOptions{Given: given, Set: sizesOf(m, given), Specs: map[string]string{}}
 	set, err := readSettings("--set", o.Set)
 	if err != nil {
@@ -72,14 +75,15 @@ func (d *Deps) checkInputs(m *ir.IRModule, o CheckOptions) (interp.Args, error) 
 		}
 		in.Specs[name] = spec
 	}
+	for buffer, handle := range handles {
+		bothNames(in.Specs, buffer, handle)
+	}
 	args, err := interp.Inputs(m, in)
 	if err != nil {
 		return interp.Args{}, Usagef("inputs: %v", err)
 	}
-	for buffer, handle := range handleNames(m) {
-		if a := args.Arrays[buffer]; a != nil {
-			args.Arrays[handle] = a
-		}
+	for buffer, handle := range handles {
+		bothNames(args.Arrays, buffer, handle)
 	}
 	buffers := slices.Sorted(maps.Keys(args.Arrays))
 	for name := range in.Specs {

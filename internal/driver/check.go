@@ -296,6 +296,9 @@ func (d *Deps) judge(ctx context.Context, title string, states []checkState, o C
 	}
 	renameArrays(states[first].mod, want)
 	handles := handleNames(states[first].mod)
+	for buffer, handle := range handles {
+		bothNames(cmp.Unordered, buffer, handle)
+	}
 	progress := d.newProgress(len(states))
 	var verdicts []stateVerdict
 	bad := -1
